@@ -21,22 +21,18 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 	if err != nil {
 		return nil, err
 	}
-	if rule.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, rule.Timeout)
-		defer cancel()
-	}
 	run := decision.NewRun()
 	defer run.Release()
-	run.Call.Script, run.Call.Traceparent = rule.Script, r.Header.Get("Traceparent")
-	made, err := a.ask(ctx, run, request(rule, r))
+	made, err := a.ask(ctx, run, &decision.Question{
+		Target: decision.Target{Script: rule.Script}, Timeout: rule.Timeout, Traceparent: r.Header.Get("Traceparent"),
+	}, request(rule, r))
 	if err != nil {
 		a.log.Debug("a request gets no decision", "script", rule.Script, "error", err)
 	}
 	made = run.Or(fail, made, err)
 	d := &middleware.Decision{
 		Allow: made.Allow, Status: made.Status, Body: made.Body, Request: changes(&made.Request), Response: changes(&made.Response),
-		Upstream: made.Upstream, Path: made.Path, Query: made.Query, Metadata: made.Metadata, Version: run.Reply.Version,
+		Upstream: made.Upstream, Path: made.Path, Query: made.Query, Metadata: made.Metadata, Version: run.Version(),
 	}
 	if err != nil {
 		d.Reason = string(script.KindOf(err))
@@ -48,7 +44,7 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 const freeBytes = 16 << 10
 
 // ask has the script decide, if there is room for the request.
-func (a *Agent) ask(ctx context.Context, run *decision.Run, r *decision.Request) (decision.Decision, error) {
+func (a *Agent) ask(ctx context.Context, run *decision.Run, q *decision.Question, r *decision.Request) (decision.Decision, error) {
 	if n := r.ArgumentBytes(); n > freeBytes {
 		var claim budget.Claim
 		a.budget.Open(&claim, r.RemoteAddr, nil)
@@ -56,8 +52,9 @@ func (a *Agent) ask(ctx context.Context, run *decision.Run, r *decision.Request)
 		if !claim.Try(int64(n)) {
 			return decision.Decision{}, budget.ErrOverloaded
 		}
+		q.Hold = func(bytes int64) bool { return claim.Try(bytes) } // the claim ends with the decision
 	}
-	return run.Decide(ctx, a.executor, r)
+	return run.Decide(ctx, a.executor, q, r)
 }
 
 // request describes the client's request to the script.

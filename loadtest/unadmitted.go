@@ -45,6 +45,11 @@ func (u *unadmitted) Execute(ctx context.Context, call *gateway.Call, reply *gat
 	}, &reply.Result)
 }
 
+// Chain is gateway.Executor's.
+func (*unadmitted) Chain(dst []gateway.Link, _, _ string, _ *script.Asked) ([]gateway.Link, error) {
+	return dst, nil
+}
+
 // List is gateway.Executor's.
 func (*unadmitted) List() []gateway.Script { return nil }
 

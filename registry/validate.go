@@ -170,10 +170,8 @@ func normalizeSpec(s script.Spec) (script.Spec, error) {
 	if err := s.Limits.Validate("settings.limits"); err != nil {
 		return script.Spec{}, err
 	}
-	if s.Trigger.Event != "" {
-		if err := script.ValidateLabel("settings.trigger.event", s.Trigger.Event); err != nil {
-			return script.Spec{}, err
-		}
+	if err := s.Trigger.Validate("settings.trigger"); err != nil {
+		return script.Spec{}, err
 	}
 	if err := s.OnError.Validate("settings.onError"); err != nil {
 		return script.Spec{}, err

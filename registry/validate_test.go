@@ -44,6 +44,10 @@ func TestBadInput(t *testing.T) {
 		{"limit", "settings.limits.timeout", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: time.Hour}}})},
 		{"negative limit", "settings.limits.stringBytes", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{StringBytes: -1}}})},
 		{"trigger", "settings.trigger.event", "DNS label", set(script.Settings{Spec: script.Spec{Trigger: script.Trigger{Event: "A b"}}})},
+		{"a priority without an event", "settings.trigger.event", "must not be empty", set(script.Settings{Spec: script.Spec{Trigger: script.Trigger{Priority: 1}}})},
+		{"a path that is not clean", "settings.trigger.match.pathPrefixes[0]", `write "/b"`, set(script.Settings{Spec: script.Spec{
+			Trigger: script.Trigger{Event: "e", Match: script.Match{PathPrefixes: []string{"/a/../b"}}},
+		}})},
 		{"status with open", "settings.onError.status", "policy closed", set(script.Settings{Spec: script.Spec{OnError: script.OnError{Policy: script.PolicyOpen, Status: 503}}})},
 		{"a policy of a later edition", "settings.onError.policy", "want closed or open", set(script.Settings{Spec: script.Spec{OnError: script.OnError{Policy: "ajar"}}})},
 		{"config is an array", "settings.config", "object", set(script.Settings{Spec: script.Spec{Config: []byte("[1]")}})},

@@ -15,6 +15,8 @@ func TestDocuments(t *testing.T) {
 	}
 	with := before
 	with.OnError = script.OnError{Status: 429, Body: "<b>\n"}
+	ordered := before
+	ordered.Trigger.Priority, ordered.Trigger.Match = -5, script.Match{Hosts: []string{"a"}, Headers: map[string]string{"y": "1", "x": "*"}}
 	const old = `{"trigger":"http-request","limits":{"instructions":5},"config":{"a":"<"},"tests":[{"name":"one","error":"SCRIPT"}]`
 	for _, tt := range []struct {
 		spec script.Spec
@@ -23,6 +25,7 @@ func TestDocuments(t *testing.T) {
 		{script.Spec{}, `{}`},
 		{before, old + `}`},
 		{with, old + `,"onError":{"status":429,"body":"<b>\n"}}`},
+		{ordered, old + `,"priority":-5,"match":{"hosts":["a"],"headers":{"x":"*","y":"1"}}}`},
 		{script.Spec{OnError: script.OnError{Policy: script.PolicyOpen}}, `{"onError":{"policy":"open"}}`},
 	} {
 		document := tt.spec.Document()

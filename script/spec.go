@@ -26,20 +26,23 @@ type Edition struct {
 	Source []byte // nil where it is not needed
 }
 
-// Trigger says when a gateway should run the script. Scriptorium carries it and
-// lists by it; the gateway decides.
-type Trigger struct {
-	Event string // such as "http-request"; a DNS label, or "" for none
-}
-
 // specDocument is the JSON of a Spec. Its bytes are hashed: a field that is added must be
 // left out while it is not set.
 type specDocument struct {
-	Trigger string          `json:"trigger,omitempty"`
-	Limits  limitsDocument  `json:"limits,omitzero"`
-	Config  json.RawMessage `json:"config,omitempty"`
-	Tests   []testDocument  `json:"tests,omitempty"`
-	OnError onErrorDocument `json:"onError,omitzero"`
+	Trigger  string          `json:"trigger,omitempty"` // the event
+	Limits   limitsDocument  `json:"limits,omitzero"`
+	Config   json.RawMessage `json:"config,omitempty"`
+	Tests    []testDocument  `json:"tests,omitempty"`
+	OnError  onErrorDocument `json:"onError,omitzero"`
+	Priority int             `json:"priority,omitempty"`
+	Match    *matchDocument  `json:"match,omitempty"`
+}
+
+type matchDocument struct {
+	Hosts        []string          `json:"hosts,omitempty"`
+	PathPrefixes []string          `json:"pathPrefixes,omitempty"`
+	Methods      []string          `json:"methods,omitempty"`
+	Headers      map[string]string `json:"headers,omitempty"`
 }
 
 type limitsDocument struct {
@@ -68,7 +71,12 @@ type testDocument struct {
 
 // Document returns s as JSON, always the same for the same Spec. The JSON in it must be valid.
 func (s Spec) Document() []byte {
-	d := specDocument{Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError)}
+	d := specDocument{
+		Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError), Priority: s.Trigger.Priority,
+	}
+	if m := s.Trigger.Match; !m.IsZero() {
+		d.Match = new(matchDocument(m))
+	}
 	for _, t := range s.Tests {
 		d.Tests = append(d.Tests, testDocument(t))
 	}
@@ -87,7 +95,10 @@ func ParseSpec(document []byte) (Spec, error) {
 	if err := json.Unmarshal(document, &d); err != nil {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
-	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger}, Config: d.Config, OnError: OnError(d.OnError)}
+	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError)}
+	if d.Match != nil {
+		s.Trigger.Match = Match(*d.Match)
+	}
 	for _, t := range d.Tests {
 		s.Tests = append(s.Tests, Test(t))
 	}
@@ -96,5 +107,6 @@ func ParseSpec(document []byte) (Spec, error) {
 
 // Equal reports whether both say the same, as text.
 func (s Spec) Equal(t Spec) bool {
-	return s.Limits == t.Limits && s.Trigger == t.Trigger && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) && SameTests(s.Tests, t.Tests)
+	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
+		SameTests(s.Tests, t.Tests)
 }

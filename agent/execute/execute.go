@@ -127,7 +127,7 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 }
 
 func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
-	release, number, err := x.find(asked.Script, trial)
+	release, number, err := x.find(asked, trial)
 	if err != nil {
 		reply.OnError = x.onError(ctx, release, number)
 		return err
@@ -137,7 +137,7 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		// The release may have been replaced, and its source removed, before
 		// its program was loaded: then the call has not begun, and runs what
 		// is live now.
-		again, _, gone := x.find(asked.Script, trial)
+		again, _, gone := x.find(asked, trial)
 		if gone != nil || again == release {
 			return err
 		}
@@ -196,10 +196,13 @@ func share(settings *script.TenantSettings) int64 {
 	return settings.MemoryBytes
 }
 
-// find returns the live release that ref names, and the number of the version if it names one; also
+// find returns the release that the call is of, and the number of the version if it names one; also
 // with an error, if that is not to run. A trial is of what callers may not run, too.
-func (x *Executor) find(ref string, trial bool) (*cache.Release, uint64, error) {
-	r, number, err := x.named(ref)
+func (x *Executor) find(call *gateway.Call, trial bool) (*cache.Release, uint64, error) {
+	if r := editionOf(call); r != nil {
+		return r, 0, nil // which was enabled when its chain began
+	}
+	r, number, err := x.named(call.Script)
 	switch {
 	case err != nil:
 		return nil, 0, err

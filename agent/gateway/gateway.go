@@ -17,6 +17,11 @@ type Executor interface {
 	// then holds no results, and names a version only if one was found.
 	Execute(ctx context.Context, call *Call, reply *Reply) error
 
+	// Chain appends to dst the scripts of the tenant that run on the event and match the
+	// request, in their order: all as they are live at one moment. There are none if none matches. Its errors are *script.Error: NotFound
+	// if no script has the event, Limit if too many have it or match.
+	Chain(dst []Link, tenant, event string, asked *script.Asked) ([]Link, error)
+
 	// List returns the live scripts in order of tenant and name.
 	List() []Script
 
@@ -34,6 +39,19 @@ type Call struct {
 	Args [][]byte
 	// Traceparent is the caller's W3C trace context, or "".
 	Traceparent string
+	// Edition is what Executor.Chain returned with the script, whose name alone Script is then;
+	// else nil. It runs as it was live then, whatever is live by now.
+	Edition Edition
+}
+
+// Edition is a script as it was live at one moment. Only the executor knows what it is.
+type Edition any
+
+// Link is one script of a chain.
+type Link struct {
+	Script  script.Name
+	Version uint64
+	Edition Edition
 }
 
 // Reply is the answer to a Call. The zero Reply is ready to use; Reset makes it

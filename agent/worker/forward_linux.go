@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
@@ -23,8 +24,16 @@ const (
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. A trial is a call that one of a script's tests makes.
 func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
-	if onError := t.pool.cfg.Node.OnError; onError != nil {
-		reply.OnError = onError(ctx, call.Script)
+	ref, limits := call.Script, script.Limits{}
+	edition, chained := call.Edition.(*cache.Release)
+	if chained {
+		ref, limits = script.Ref{Name: edition.Name, Version: edition.Runs.Number}.String(), edition.Limits
+		reply.OnError = script.OnError{}
+		if edition.OnError != nil {
+			reply.OnError = *edition.OnError
+		}
+	} else if onError := t.pool.cfg.Node.OnError; onError != nil {
+		reply.OnError = onError(ctx, ref)
 	}
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
@@ -39,11 +48,13 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		return err
 	}
 	defer p.leave()
-	limits := t.limits(call.Script)
+	if !chained {
+		limits = t.limits(ref)
+	}
 	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent, Trial: trial})
+		&workerv1.ExecuteRequest{Script: ref, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained})
 	if err != nil && trial {
-		return t.lostTrial(p, call.Script, t.lost(ctx, err))
+		return t.lostTrial(p, ref, t.lost(ctx, err))
 	}
 	if err != nil {
 		return t.lost(ctx, err)

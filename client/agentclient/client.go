@@ -216,7 +216,7 @@ func (c *Client) List(ctx context.Context, choose ListOptions) ([]Script, error)
 			Active:   active,
 			Pinned:   m.GetPinned(),
 			Enabled:  m.GetEnabled(),
-			Trigger:  script.Trigger{Event: m.GetTrigger().GetEvent()},
+			Trigger:  wire.ToTrigger(m.GetTrigger()),
 		})
 	}
 	return list, nil

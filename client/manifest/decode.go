@@ -154,17 +154,6 @@ func isIdentifier(s string) bool {
 	return true
 }
 
-func (d *decoder) trigger(n *yaml.Node) script.Trigger {
-	if n == nil {
-		return script.Trigger{}
-	}
-	fields, ok := d.object(n, "spec.trigger", []string{"event"})
-	if !ok {
-		return script.Trigger{}
-	}
-	return script.Trigger{Event: d.label(n, fields["event"], "spec.trigger.event", "when a gateway runs the script, such as http-request")}
-}
-
 func (d *decoder) limits(n *yaml.Node) script.Limits {
 	if n == nil {
 		return script.Limits{}
@@ -304,25 +293,27 @@ func (d *decoder) label(parent, n *yaml.Node, field, what string) string {
 	return s
 }
 
-// texts checks a map of text to text, such as labels.
-func (d *decoder) texts(n *yaml.Node, path string) {
+// texts returns a map of text to text, such as labels.
+func (d *decoder) texts(n *yaml.Node, path string) map[string]string {
 	if n == nil {
-		return
+		return nil
 	}
 	if n.Kind != yaml.MappingNode {
 		d.fault(n, path, "is %s, want fields", describe(n))
-		return
+		return nil
 	}
 	var keys []string
 	for i := 0; i < len(n.Content); i += 2 {
 		keys = append(keys, n.Content[i].Value)
 	}
 	fields, _ := d.object(n, path, keys)
+	texts := make(map[string]string, len(fields))
 	for _, key := range slices.Compact(keys) {
 		if v := fields[key]; v != nil {
-			d.text(v, path+"."+key)
+			texts[key], _ = d.text(v, path+"."+key)
 		}
 	}
+	return texts
 }
 
 func (d *decoder) boolean(n *yaml.Node, field string, absent bool) bool {

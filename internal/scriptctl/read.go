@@ -42,7 +42,7 @@ func (a *app) list(ctx context.Context, tenant string) error {
 		return err
 	}
 	views := []scriptView{}
-	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "STATE", "EVENT", "CHANGED"}}
+	rows := [][]string{{"SCRIPT", "VERSION", "DIGEST", "STATE", "EVENT", "PRIORITY", "CHANGED"}}
 	var left unread
 	for r, err := range client.List(ctx, tenant) {
 		if err != nil {
@@ -51,7 +51,7 @@ func (a *app) list(ctx context.Context, tenant string) error {
 				return err
 			}
 			v := scriptView{Name: nameIn(u.Key), Revision: u.Revision, Versions: []versionView{}, Unreadable: viewOfUnreadable(u)}
-			views, rows = append(views, v), append(rows, []string{plain(v.Name), "-", "-", "unreadable", "-", "-"})
+			views, rows = append(views, v), append(rows, []string{plain(v.Name), "-", "-", "unreadable", "-", "-", "-"})
 			continue
 		}
 		v := viewOfRelease(&r)
@@ -61,7 +61,7 @@ func (a *app) list(ctx context.Context, tenant string) error {
 			words += ", " + text
 		}
 		rows = append(rows, []string{
-			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), words, orDash(v.Event), clock(r.ChangedAt),
+			v.Name, "v" + strconv.FormatUint(v.Version, 10), v.Digest.Short(), words, orDash(v.Event), priorityText(v.Trigger), clock(r.ChangedAt),
 		})
 	}
 	err = a.print(views, func(w io.Writer) {
@@ -140,6 +140,9 @@ func (v *specView) rows() [][]string {
 		config = strings.TrimSpace(string(v.Config))
 	}
 	rows := [][]string{{"event:", orDash(v.Event)}}
+	if v.Trigger != nil {
+		rows = append(rows, []string{"trigger:", v.Trigger.String()})
+	}
 	if v.OnError != nil {
 		rows = append(rows, []string{"on error:", onErrorText(v.OnError)})
 	}

@@ -53,7 +53,8 @@ func viewOfHold(h *script.Hold) *holdView {
 
 // specView is what a version runs with.
 type specView struct {
-	Event   string          `json:"event,omitempty"`   // the trigger's
+	Event   string          `json:"event,omitempty"` // the trigger's
+	Trigger *triggerView    `json:"trigger,omitempty"`
 	OnError *onErrorView    `json:"onError,omitempty"` // absent for the default
 	Limits  limitsView      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
@@ -62,7 +63,7 @@ type specView struct {
 
 func viewOfSpec(s script.Spec) specView {
 	return specView{
-		Event: s.Trigger.Event, OnError: viewOfOnError(s.OnError), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
+		Event: s.Trigger.Event, Trigger: viewOfTrigger(s.Trigger), OnError: viewOfOnError(s.OnError), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
 	}
 }
 

@@ -187,7 +187,7 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 		b.Spec = a.Spec
 	}
 	note("limits", a.Limits == b.Limits)
-	note("trigger", a.Trigger == b.Trigger)
+	note("trigger", a.Trigger.Equal(b.Trigger))
 	note("onError", a.OnError == b.OnError)
 	note("config", bytes.Equal(a.Config, b.Config))
 	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)

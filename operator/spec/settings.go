@@ -67,6 +67,26 @@ func (r *reader) onError(path string, e *v1alpha1.OnError) (want script.OnError)
 	return want
 }
 
+// trigger returns t with zero for what is not set.
+func (r *reader) trigger(path string, t *v1alpha1.Trigger) (want script.Trigger) {
+	if t == nil {
+		return want
+	}
+	want.Event = t.Event
+	if t.Priority != nil {
+		want.Priority = int(*t.Priority)
+	}
+	if m := t.Match; m != nil {
+		want.Match = script.Match{Hosts: m.Hosts, PathPrefixes: m.PathPrefixes, Methods: m.Methods, Headers: m.Headers}
+	}
+	if want.Event == "" {
+		r.check(script.ValidateLabel(path+".event", want.Event))
+		return want
+	}
+	r.check(want.Validate(path))
+	return want
+}
+
 func (r *reader) duration(field string, s *string, most time.Duration) time.Duration {
 	if s == nil {
 		return 0

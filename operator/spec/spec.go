@@ -136,10 +136,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 		w.Pin = positive[uint64](r, "spec.version", *spec.Version, 1<<53)
 	}
 	w.Settings.Limits = r.limits("spec.limits", spec.Limits)
-	if spec.Trigger != nil {
-		r.check(script.ValidateLabel("spec.trigger.event", spec.Trigger.Event))
-		w.Settings.Trigger.Event = spec.Trigger.Event
-	}
+	w.Settings.Trigger = r.trigger("spec.trigger", spec.Trigger)
 	w.Settings.OnError = r.onError("spec.onError", spec.OnError)
 	if spec.RevisionHistoryLimit != nil {
 		w.Settings.HistoryLimit = positive[int](r, "spec.revisionHistoryLimit", int64(*spec.RevisionHistoryLimit), script.MaxHistoryLimit)

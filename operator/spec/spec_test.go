@@ -59,7 +59,9 @@ func TestWanted(t *testing.T) {
 		"everything": {
 			change: func(ls *v1alpha1.LuaScript) {
 				ls.Spec.Entrypoint, ls.Spec.Enabled, ls.Spec.Version = new("main"), new(false), new(int64(7))
-				ls.Spec.Trigger = &v1alpha1.Trigger{Event: "http-request"}
+				ls.Spec.Trigger = &v1alpha1.Trigger{Event: "http-request", Priority: new(int32(-5)), Match: &v1alpha1.Match{
+					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
+				}}
 				ls.Spec.OnError = &v1alpha1.OnError{Policy: new("closed"), Status: new(int32(429)), Body: new("later\n")}
 				ls.Spec.RevisionHistoryLimit = new(int32(3))
 				ls.Spec.Config = config(`{"b": [1, 12345678901234567890], "a": "<&>"}`)
@@ -82,7 +84,9 @@ func TestWanted(t *testing.T) {
 				w.Entrypoint, w.Enabled, w.Pin = "main", false, 7
 				w.Settings = script.Settings{
 					Spec: script.Spec{
-						Trigger: script.Trigger{Event: "http-request"},
+						Trigger: script.Trigger{Event: "http-request", Priority: -5, Match: script.Match{
+							Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
+						}},
 						OnError: script.OnError{Status: 429, Body: "later\n"},
 						Config:  []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
 						Tests: []script.Test{
@@ -157,6 +161,12 @@ var luaScriptFaults = []struct {
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Version = new(int64(0)) }, "spec.version: 0 is not between 1 and 9007199254740992; leave it out for the default"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.RevisionHistoryLimit = new(int32(51)) }, "spec.revisionHistoryLimit: 51 is not between 1 and 50; leave it out for the default"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Trigger = &v1alpha1.Trigger{} }, "spec.trigger.event: must not be empty"},
+	{
+		func(ls *v1alpha1.LuaScript) {
+			ls.Spec.Trigger = &v1alpha1.Trigger{Event: "e", Match: &v1alpha1.Match{PathPrefixes: []string{"/a/../b"}}}
+		},
+		`spec.trigger.match.pathPrefixes[0]: "/a/../b" is never the beginning of a path, which gateways clean: write "/b"`,
+	},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("ajar")} }, `spec.onError.policy: is "ajar", want closed or open`},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Status: new(int32(0))} }, "spec.onError.status: 0 is not between 300 and 599; leave it out for the default, 503"},
 	{

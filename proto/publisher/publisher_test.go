@@ -35,7 +35,7 @@ func settings() script.Settings {
 		Spec: script.Spec{
 			Config:  json.RawMessage(`{"upstream":"a"}`),
 			Limits:  script.Limits{Timeout: time.Second},
-			Trigger: script.Trigger{Event: "http-request"},
+			Trigger: script.Trigger{Event: "http-request", Match: script.Match{Hosts: []string{"a"}}},
 			OnError: script.OnError{Status: 429, Body: strings.Repeat("x", script.MaxOnErrorBodyBytes)},
 			Tests:   []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
 		},
@@ -229,6 +229,10 @@ func TestRelease(t *testing.T) {
 		"without its config":    func(r *script.Release) { r.Settings.Config = nil },
 		"of other limits":       func(r *script.Release) { r.Settings.Limits.Coroutines = true },
 		"of another trigger":    func(r *script.Release) { r.Settings.Trigger.Event = "other" },
+		"of another priority":   func(r *script.Release) { r.Settings.Trigger.Priority++ },
+		"of another host":       func(r *script.Release) { r.Settings.Trigger.Match.Hosts = []string{"b"} },
+		"of a host as a path":   func(r *script.Release) { r.Settings.Trigger.Match = script.Match{PathPrefixes: []string{"a"}} },
+		"of no match":           func(r *script.Release) { r.Settings.Trigger.Match = script.Match{} },
 		"of another status":     func(r *script.Release) { r.Settings.OnError.Status = 503 },
 		"of another body":       func(r *script.Release) { r.Settings.OnError.Body = "x" },
 		"of another policy":     func(r *script.Release) { r.Settings.OnError = script.OnError{Policy: script.PolicyOpen} },
@@ -334,19 +338,21 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestStatements: that of a version without onError is what it was before there was one.
+// TestStatements: that of a version without onError or a priority is what it was before there was one.
 func TestStatements(t *testing.T) {
 	s := script.Spec{Trigger: script.Trigger{Event: "http-request"}}
 	v := script.Version{Engine: "lua"}
 	const program = `{"tenant":"acme","script":"route","engine":"lua","entrypoint":"","source":"","trigger":"http-request"`
 	for _, tt := range []struct {
-		onError script.OnError
-		want    string
+		onError  script.OnError
+		priority int
+		want     string
 	}{
-		{script.OnError{}, "}"},
-		{script.OnError{Policy: script.PolicyOpen}, `,"onError":"sha256:c70938c00aa91da0f375be460639613f631864696515608ad6a180e4da1bee97"}`},
+		{script.OnError{}, 0, "}"},
+		{script.OnError{}, 5, `,"triggerOrder":"sha256:0a53ccb3bb3c960b274e2f015273ed3f0541f0d53cbe19c4cc09a1220a294fe2"}`},
+		{script.OnError{Policy: script.PolicyOpen}, 0, `,"onError":"sha256:c70938c00aa91da0f375be460639613f631864696515608ad6a180e4da1bee97"}`},
 	} {
-		s.OnError = tt.onError
+		s.OnError, s.Trigger.Priority = tt.onError, tt.priority
 		text, err := json.Marshal(publisher.StatementOf(name, v, s))
 		if err != nil || string(text) != program+tt.want {
 			t.Errorf("%s, %v; want %s", text, err, program+tt.want)

@@ -13,6 +13,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,6 +53,8 @@ type Settings struct {
 	Config  script.Digest `json:"config,omitzero"`
 	Tests   script.Digest `json:"tests,omitzero"`
 	OnError script.Digest `json:"onError,omitzero"`
+	// Order is of the trigger's priority and match.
+	Order script.Digest `json:"triggerOrder,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -82,6 +86,7 @@ func SettingsOf(s script.Spec) Settings {
 		Config:  digestOf(compact(s.Config)),
 		Tests:   digestOfTests(s.Tests),
 		OnError: digestOfOnError(s.OnError),
+		Order:   digestOfOrder(s.Trigger),
 	}
 }
 
@@ -130,6 +135,28 @@ func digestOfOnError(e script.OnError) (d script.Digest) {
 	return script.Digest(sum.Sum(nil))
 }
 
+// digestOfOrder returns the SHA-256 of the priority in decimal, and of the parts of the match, in the
+// form of digestOfTests; none for the default. Before the texts of each part comes how many they are.
+func digestOfOrder(t script.Trigger) (d script.Digest) {
+	if t.Priority == 0 && t.Match.IsZero() {
+		return d
+	}
+	sum := sha256.New()
+	number := func(n int) { addTexts(sum, strconv.AppendInt(nil, int64(n), 10)) }
+	number(t.Priority)
+	for _, list := range [][]string{t.Match.Hosts, t.Match.PathPrefixes, t.Match.Methods} {
+		number(len(list))
+		for _, text := range list {
+			addTexts(sum, []byte(text))
+		}
+	}
+	number(len(t.Match.Headers))
+	for _, name := range slices.Sorted(maps.Keys(t.Match.Headers)) {
+		addTexts(sum, []byte(name), []byte(t.Match.Headers[name]))
+	}
+	return script.Digest(sum.Sum(nil))
+}
+
 // addTexts adds each text with its length before it.
 func addTexts(sum hash.Hash, texts ...[]byte) {
 	for _, text := range texts {
@@ -157,7 +184,7 @@ func (s Statement) differs(want Statement) string {
 		{"engine", s.Engine == want.Engine},
 		{"entrypoint", s.Entrypoint == want.Entrypoint},
 		{"source", s.Source == want.Source},
-		{"trigger", s.Trigger == want.Trigger},
+		{"trigger", s.Trigger == want.Trigger && s.Order == want.Order},
 		{"limits", s.Limits == want.Limits},
 		{"config", s.Config == want.Config},
 		{"tests", s.Tests == want.Tests},

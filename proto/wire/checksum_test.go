@@ -52,7 +52,8 @@ func TestFingerprintTellsReleasesApart(t *testing.T) {
 	if wire.Fingerprint(same) != base {
 		t.Error("what no call depends on changed the fingerprint")
 	}
-	same.Settings.OnError = script.OnError{Policy: script.PolicyOpen} // which older agents do not know
+	same.Settings.Trigger.Priority, same.Settings.Trigger.Match = 5, script.Match{Methods: []string{"GET"}} // as is this
+	same.Settings.OnError = script.OnError{Policy: script.PolicyOpen}                                       // which older agents do not know
 	if wire.Fingerprint(same) != base {
 		t.Error("what older agents drop changed the fingerprint")
 	}

@@ -170,7 +170,7 @@ func ToDigest(raw []byte) (script.Digest, error) {
 func FromSettings(s script.Settings) *scriptv1.Settings {
 	return &scriptv1.Settings{
 		Limits:       FromLimits(s.Limits),
-		Trigger:      &scriptv1.Trigger{Event: s.Trigger.Event},
+		Trigger:      FromTrigger(s.Trigger),
 		Config:       s.Config,
 		HistoryLimit: int32(s.HistoryLimit),
 		Rollout:      fromPlan(s.Rollout),
@@ -193,7 +193,7 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 	return script.Settings{
 		Spec: script.Spec{
 			Limits:  limits,
-			Trigger: script.Trigger{Event: m.GetTrigger().GetEvent()},
+			Trigger: ToTrigger(m.GetTrigger()),
 			OnError: toOnError(m.GetOnError()),
 			Config:  m.GetConfig(),
 			Tests:   toTests(m.GetTests()),

@@ -57,7 +57,9 @@ func TestReleaseRoundTrip(t *testing.T) {
 	denying, open := release(), release()
 	denying.Settings.OnError = script.OnError{Status: 429, Body: "later\n"}
 	open.Settings.OnError = script.OnError{Policy: script.PolicyOpen}
-	for _, want := range []script.Release{release(), denying, open, tombstone} {
+	ordered := release()
+	ordered.Settings.Trigger = script.Trigger{Event: "e", Priority: -5, Match: script.Match{Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-d": "*", "x-c": "1"}}}
+	for _, want := range []script.Release{release(), denying, open, ordered, tombstone} {
 		data, err := proto.Marshal(wire.FromReleaseObject(want))
 		if err != nil {
 			t.Fatal(err)

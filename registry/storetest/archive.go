@@ -83,7 +83,7 @@ func furnish(t *testing.T, s registry.Store) {
 	settings := &script.Settings{
 		Spec: script.Spec{
 			Limits:  script.Limits{Instructions: 5},
-			Trigger: script.Trigger{Event: "http-request"},
+			Trigger: script.Trigger{Event: "http-request", Priority: 3, Match: script.Match{Headers: map[string]string{"x-b": "*", "x-a": "1"}}},
 			OnError: script.OnError{Status: 429, Body: "later\n"},
 			Config:  []byte(`{"a":1}`),
 		},

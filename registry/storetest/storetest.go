@@ -104,7 +104,9 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 		Settings: script.Settings{
 			Spec: script.Spec{
 				Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
-				Trigger: script.Trigger{Event: "http-request"},
+				Trigger: script.Trigger{Event: "http-request", Priority: -7, Match: script.Match{
+					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
+				}},
 				OnError: script.OnError{Status: 429, Body: "later\n"},
 				Config:  []byte(`{"a":1}`),
 			},

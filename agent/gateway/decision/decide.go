@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -54,28 +55,57 @@ func (f Fail) Instead(onError script.OnError, err error) Decision {
 
 // Run is what a decision takes.
 type Run struct {
-	// Call names the script, or one version of it; Decide fills its arguments.
-	Call  gateway.Call
-	Reply gateway.Reply
+	call  gateway.Call
+	reply gateway.Reply
 	arg   []byte
+	links []gateway.Link
+	chain string
 }
 
-// Decide has the script of the call decide about the request. Its errors are those of the call,
-// and Invalid if the result is no decision.
-func (run *Run) Decide(ctx context.Context, x gateway.Executor, r *Request) (Decision, error) {
-	tenant, _, _ := strings.Cut(run.Call.Script, "/")
+// Question is what a gateway asks.
+type Question struct {
+	Target Target
+	Fail   Fail
+	// Timeout is how long the decision may take; 0 for as long as the scripts may.
+	Timeout time.Duration
+	// Traceparent is the gateway's W3C trace context, or "".
+	Traceparent string
+	// Hold charges the caller for bytes that a request takes beyond its Request.ArgumentBytes, as
+	// scripts of a chain have added to it, and reports whether there is room. Nil has room.
+	Hold func(bytes int64) bool
+}
+
+// Decide has the script, or the scripts of the event, decide about the request. Its errors are those
+// of calls, and Invalid if a result is no decision. Or says what holds then.
+func (run *Run) Decide(ctx context.Context, x gateway.Executor, q *Question, r *Request) (Decision, error) {
+	if q.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.Timeout)
+		defer cancel()
+	}
+	run.call.Traceparent = q.Traceparent
+	if q.Target.Event != "" {
+		return run.decideInTurn(ctx, x, q, r)
+	}
+	run.call.Script = q.Target.Script
+	tenant, _, _ := strings.Cut(run.call.Script, "/")
+	return run.ask(ctx, x, tenant, r)
+}
+
+// ask has one script decide.
+func (run *Run) ask(ctx context.Context, x gateway.Executor, tenant string, r *Request) (Decision, error) {
 	run.arg = r.Argument(run.arg[:0], tenant)
-	run.Call.Args = append(run.Call.Args[:0], run.arg)
-	if err := x.Execute(ctx, &run.Call, &run.Reply); err != nil {
+	run.call.Args = append(run.call.Args[:0], run.arg)
+	if err := x.Execute(ctx, &run.call, &run.reply); err != nil {
 		return Decision{}, err
 	}
-	switch run.Reply.Len() {
+	switch run.reply.Len() {
 	case 0:
 		return Allowed, nil
 	case 1:
-		return Parse(run.Reply.Value(0))
+		return Parse(run.reply.Value(0))
 	}
-	return Decision{}, invalid("", "the script returned %d results: a decision is one table", run.Reply.Len())
+	return Decision{}, invalid("", "the script returned %d results: a decision is one table", run.reply.Len())
 }
 
 // Or returns the decision if err is nil, else what holds instead, of the gateway and of the script.
@@ -83,8 +113,24 @@ func (run *Run) Or(fail Fail, d Decision, err error) Decision {
 	if err == nil {
 		return d
 	}
-	return fail.Instead(run.Reply.OnError, err)
+	return fail.Instead(run.reply.OnError, err)
 }
+
+// OnError is what the script says of a request without a decision. For a chain it is what the script
+// says that has ended it so.
+func (run *Run) OnError() script.OnError { return run.reply.OnError }
+
+// Version is that of the one script that was asked; 0 if there was none, or a chain.
+func (run *Run) Version() uint64 {
+	if run.chain != "" {
+		return 0
+	}
+	return run.reply.Version
+}
+
+// Chain says which scripts of a chain have run, such as "gate@7, price@3"; NoChain if none matches, and
+// "" if no event was asked for.
+func (run *Run) Chain() string { return run.chain }
 
 // keptBytes is how many bytes a Run keeps for the next request, whose caller is not charged for them.
 const keptBytes = 16 << 10
@@ -96,12 +142,14 @@ func NewRun() *Run { return runs.Get().(*Run) }
 
 // Release ends the use of the run. It keeps small buffers for the next request.
 func (run *Run) Release() {
-	if cap(run.arg)+run.Reply.Held() > keptBytes {
+	if cap(run.arg)+run.reply.Held() > keptBytes {
 		return
 	}
-	clear(run.Call.Args)
-	run.Call = gateway.Call{Args: run.Call.Args[:0]}
-	run.Reply.Reset()
-	run.arg = run.arg[:0]
+	clear(run.call.Args)
+	run.call = gateway.Call{Args: run.call.Args[:0]}
+	run.reply.Reset()
+	run.arg, run.chain = run.arg[:0], ""
+	clear(run.links) // which hold releases
+	run.links = run.links[:0]
 	runs.Put(run)
 }

@@ -45,8 +45,7 @@ func TestRunOr(t *testing.T) {
 	x := gatewaytest.New()
 	x.SetOnError("acme/fail", script.OnError{Policy: script.PolicyOpen})
 	run := decision.NewRun()
-	run.Call.Script = "acme/fail"
-	d, err := run.Decide(context.Background(), x, &decision.Request{})
+	d, err := run.Decide(context.Background(), x, &decision.Question{Target: decision.Target{Script: "acme/fail"}}, &decision.Request{})
 	if got := run.Or(decision.FailAsScript, d, err); err == nil || !got.Allow {
 		t.Errorf("%+v, %v", got, err)
 	}

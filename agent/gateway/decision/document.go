@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // ParseRequest reads the request that a caller writes as JSON. Its errors are Invalid, and name
@@ -13,7 +15,7 @@ func ParseRequest(text []byte) (*Request, error) {
 		return nil, invalid("", "the argument is no request: send a JSON object with members such as uri, method and headers")
 	}
 	r := &Request{Headers: map[string][]string{}, Params: map[string]string{}}
-	if err := members("", text, r.take); err != nil {
+	if err := members("", text, r.member); err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(r.Path, "/") {
@@ -22,8 +24,8 @@ func ParseRequest(text []byte) (*Request, error) {
 	return r, nil
 }
 
-// take takes a member of a request.
-func (r *Request) take(name string, value []byte) (err error) {
+// member takes a member of a request as JSON.
+func (r *Request) member(name string, value []byte) (err error) {
 	switch name {
 	case "uri":
 		var uri string
@@ -63,51 +65,54 @@ func (r *Request) take(name string, value []byte) (err error) {
 	return err
 }
 
-// document is a decision as a caller reads it in JSON.
+// document is a decision as a caller reads it in JSON. docs/gateways/README.md has its members.
 type document struct {
 	Allow           bool            `json:"allow"`
-	Version         uint64          `json:"version,omitempty"`
 	Status          int             `json:"status,omitempty"`
 	Body            string          `json:"body,omitempty"`
-	Headers         [][]string      `json:"headers,omitempty"`
-	ResponseHeaders [][]string      `json:"response_headers,omitempty"`
+	Headers         steps           `json:"headers"`
+	ResponseHeaders steps           `json:"response_headers"`
 	Upstream        string          `json:"upstream,omitempty"`
 	Path            *string         `json:"path,omitempty"`
 	Query           *string         `json:"query,omitempty"`
 	Metadata        json.RawMessage `json:"metadata,omitempty"`
+	Version         uint64          `json:"version,omitempty"`
+	Chain           string          `json:"chain,omitempty"`
+	Reason          script.Kind     `json:"reason,omitempty"`
 }
 
-// JSON returns the decision of the version as a JSON object. Changes of headers are lists of steps, in the
-// order in which a gateway takes them: ["remove", name], ["set", name, value], ["append", name, value].
-func (d *Decision) JSON(version uint64) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(document{
-		Allow: d.Allow, Version: version, Status: d.Status, Body: d.Body, Headers: d.Request.steps(), ResponseHeaders: d.Response.steps(),
-		Upstream: d.Upstream, Path: d.Path, Query: d.Query, Metadata: d.Metadata,
-	})
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+// steps are changes of headers.
+type steps struct {
+	Remove []string    `json:"remove,omitempty"`
+	Set    [][2]string `json:"set,omitempty"`
+	Append [][2]string `json:"append,omitempty"`
 }
 
-// steps lists the changes so that a gateway takes one after the other. Of several values that are set
-// under one name, the second one and those after it are appended.
-func (c Changes) steps() [][]string {
-	var steps [][]string
-	for _, name := range c.Remove {
-		steps = append(steps, []string{"remove", name})
-	}
-	set := map[string]bool{}
-	for _, h := range c.Set {
-		op := "set"
-		if set[h.Name] {
-			op = "append"
+func stepsOf(c Changes) steps {
+	pairs := func(list []Header) (pairs [][2]string) {
+		for _, h := range list {
+			pairs = append(pairs, [2]string{h.Name, h.Value})
 		}
-		set[h.Name] = true
-		steps = append(steps, []string{op, h.Name, h.Value})
+		return pairs
 	}
-	for _, h := range c.Append {
-		steps = append(steps, []string{"append", h.Name, h.Value})
+	return steps{Remove: c.Remove, Set: pairs(c.Set), Append: pairs(c.Append)}
+}
+
+// Document returns the decision as a JSON object, which has all of it. Err is what kept a script from
+// deciding, or nil.
+func (run *Run) Document(d *Decision, err error) ([]byte, error) {
+	m := document{
+		Allow: d.Allow, Status: d.Status, Body: d.Body, Headers: stepsOf(d.Request), ResponseHeaders: stepsOf(d.Response),
+		Upstream: d.Upstream, Path: d.Path, Query: d.Query, Metadata: d.Metadata, Version: run.Version(), Chain: run.Chain(),
 	}
-	return steps
+	if err != nil {
+		m.Reason = script.KindOf(err)
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(m); err != nil {
+		return nil, script.Errorf(script.Internal, "", "the decision cannot be encoded: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }

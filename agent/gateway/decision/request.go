@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Request is a client's request as its gateway describes it.
@@ -38,7 +40,7 @@ func (r *Request) Argument(dst []byte, tenant string) []byte {
 	o.text("method", r.Method)
 	o.text("scheme", r.Scheme)
 	o.text("host", r.Host)
-	path := cleanPath(r.Path)
+	path := script.CleanPath(r.Path)
 	o.text("path", path)
 	if path != r.Path {
 		o.text("raw_path", r.Path)

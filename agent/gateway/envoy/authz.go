@@ -41,7 +41,7 @@ func (a *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 		}
 	}
 	if err != nil {
-		d = s.fail.Instead(onError, err)
+		d = s.Fail.Instead(onError, err)
 	}
 	if d.Allow {
 		return consent(&d, r)

@@ -179,7 +179,7 @@ func (p *process) answer(d decision.Decision, err error, wrap wrapping) *procv3.
 		}
 	}
 	if err != nil {
-		d = p.settings.fail.Instead(p.onError, err)
+		d = p.settings.Fail.Instead(p.onError, err)
 	}
 	if d.Allow {
 		if out, failed := p.goOn(&d, wrap); failed == nil {

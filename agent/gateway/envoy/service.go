@@ -47,30 +47,26 @@ const freeBytes = 16 << 10
 func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, script.OnError, error) {
 	d, onError, err := x.run(ctx, s, r)
 	if err != nil {
-		x.logger.Debug("a request gets no decision", "script", s.script, "error", err)
+		x.logger.Debug("a request gets no decision", "script", s.Target, "error", err)
 	}
 	return d, onError, err
 }
 
 func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d decision.Decision, onError script.OnError, err error) {
 	grant, _ := unixpeer.FromContext[gateway.Grant](ctx)
-	if err := grant.Check(s.script); err != nil {
+	if err := s.Target.Check(grant); err != nil {
 		return d, onError, err
 	}
 	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
 	if n := int64(r.ArgumentBytes()); n > freeBytes && !grpcguard.Hold(ctx, n) {
 		return d, onError, budget.ErrOverloaded
 	}
-	if s.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-	}
 	run := decision.NewRun()
 	defer run.Release()
-	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
-	d, err = run.Decide(ctx, x.executor, r)
-	return d, run.Reply.OnError, err
+	s.Traceparent = traceparentOf(ctx, r)
+	s.Hold = func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) }
+	d, err = run.Decide(ctx, x.executor, &s.Question, r)
+	return d, run.OnError(), err
 }
 
 // sizeOf returns about how many bytes the request takes.

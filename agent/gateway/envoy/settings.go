@@ -12,11 +12,9 @@ import (
 
 // settings are what Envoy's configuration says about a decision.
 type settings struct {
-	script  string
-	fail    decision.Fail
-	timeout time.Duration // 0: what the script may take
-	route   string
-	params  map[string]string
+	decision.Question
+	route  string
+	params map[string]string
 }
 
 const paramPrefix = "param."
@@ -30,8 +28,11 @@ func parseSettings(field string, values map[string]string) (*settings, error) {
 			return nil, err
 		}
 	}
-	if s.script == "" {
-		return nil, script.Errorf(script.Invalid, field, "names no script: set script to tenant/name")
+	if s.Target == (decision.Target{}) {
+		return nil, script.Errorf(script.Invalid, field, "names no script: set script to tenant/name, or event and tenant")
+	}
+	if err := s.Target.Validate(); err != nil {
+		return nil, script.Errorf(script.Invalid, field, "%v", err)
 	}
 	return s, nil
 }
@@ -43,11 +44,15 @@ func (s *settings) set(field, name, value string) (err error) {
 		if _, err := script.ParseRef(value); err != nil {
 			return script.Errorf(script.Invalid, field, "script names no script: want tenant/name or tenant/name@7: %v", err)
 		}
-		s.script = value
+		s.Target.Script = value
+	case name == "event":
+		s.Target.Event = value
+	case name == "tenant":
+		s.Target.Tenant = value
 	case name == "fail":
-		s.fail, err = decision.ParseFail(value)
+		s.Fail, err = decision.ParseFail(value)
 	case name == "timeout":
-		if s.timeout, err = time.ParseDuration(value); err != nil || s.timeout <= 0 {
+		if s.Timeout, err = time.ParseDuration(value); err != nil || s.Timeout <= 0 {
 			return script.Errorf(script.Invalid, field, "timeout is %.40q: want a positive duration such as 50ms", value)
 		}
 	case name == "route":
@@ -58,7 +63,7 @@ func (s *settings) set(field, name, value string) (err error) {
 		}
 		s.params[param] = value
 	default:
-		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, fail, timeout, route or param.NAME", name)
+		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, event, tenant, fail, timeout, route or param.NAME", name)
 	}
 	return err
 }

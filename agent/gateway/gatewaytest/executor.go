@@ -96,6 +96,19 @@ func (e *Executor) SetOnError(ref string, onError script.OnError) {
 	e.onError[parsed] = onError
 }
 
+// SetTrigger makes the script, which Set has made, one of the chain of an event.
+func (e *Executor) SetTrigger(name string, trigger script.Trigger) {
+	parsed, err := script.ParseName(name)
+	if err != nil {
+		panic(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	info := e.infos[parsed]
+	info.Trigger = trigger
+	e.infos[parsed] = info
+}
+
 // DigestOf is the digest of every version of the script.
 func DigestOf(name script.Name) script.Digest { return script.DigestOf([]byte(name.String())) }
 
@@ -126,6 +139,26 @@ func (e *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 		}
 	}
 	return nil
+}
+
+// Chain implements gateway.Executor.
+func (e *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script.Asked) ([]gateway.Link, error) {
+	all := e.List()
+	slices.SortStableFunc(all, func(a, b gateway.Script) int { return cmp.Compare(b.Trigger.Priority, a.Trigger.Priority) })
+	known := false
+	for _, s := range all {
+		if s.Name.Tenant != tenant || s.Trigger.Event != event {
+			continue
+		}
+		known = true
+		if s.Trigger.Match.Matches(asked) {
+			dst = append(dst, gateway.Link{Script: s.Name, Version: s.Active.Number, Edition: s.Name})
+		}
+	}
+	if !known {
+		return dst, script.Errorf(script.NotFound, "event", "there is no %s", event)
+	}
+	return dst, nil
 }
 
 // List implements gateway.Executor.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
-	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -220,7 +219,7 @@ func (s *service) List(ctx context.Context, req *agentv1.ListRequest) (*agentv1.
 			Active:   wire.FromVersion(live.Active),
 			Pinned:   live.Pinned,
 			Enabled:  live.Enabled,
-			Trigger:  &scriptv1.Trigger{Event: event},
+			Trigger:  wire.FromTrigger(live.Trigger),
 		})
 	}
 	return resp, nil

@@ -157,6 +157,7 @@ type scriptBody struct {
 	Pinned   bool            `json:"pinned"`
 	Enabled  bool            `json:"enabled"`
 	Event    string          `json:"event,omitempty"`
+	Priority int             `json:"priority,omitempty"`
 }
 
 // list serves GET /v1/scripts[?tenant=T][&event=E].
@@ -188,7 +189,7 @@ func (s *Server) listed(grant gateway.Grant, tenant, event string) listBody {
 		body.Scripts = append(body.Scripts, scriptBody{
 			Tenant: live.Name.Tenant, Name: live.Name.Script,
 			Version: live.Active.Number, Digest: live.Active.Digest, Revision: live.Revision,
-			Pinned: live.Pinned, Enabled: live.Enabled, Event: live.Trigger.Event,
+			Pinned: live.Pinned, Enabled: live.Enabled, Event: live.Trigger.Event, Priority: live.Trigger.Priority,
 		})
 	}
 	return body

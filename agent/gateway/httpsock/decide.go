@@ -1,7 +1,6 @@
 package httpsock
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ const (
 	headerQuery    = "Scriptorium-Query"
 	headerRemove   = "Scriptorium-Remove"    // names of headers that the upstream must not get
 	headerMetadata = "Scriptorium-Metadata"  // JSON
+	headerChain    = "Scriptorium-Chain"     // the scripts of an event that have run
 	headerResponse = "Scriptorium-Response-" // begins the name of a header that the client gets
 	headerAccel    = "X-Accel-Redirect"
 )
@@ -48,39 +48,36 @@ func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
 			d, err = s.ask(req, q, run, request)
 		}
 	}
-	if run.Reply.Version != 0 {
-		w.Header()[HeaderVersion] = []string{strconv.FormatUint(run.Reply.Version, 10)}
+	if version := run.Version(); version != 0 {
+		w.Header()[HeaderVersion] = []string{strconv.FormatUint(version, 10)}
+	}
+	if chain := run.Chain(); chain != "" {
+		w.Header()[headerChain] = []string{chain}
 	}
 	if err != nil {
-		s.opts.Logger.Debug("a request gets no decision", "script", q.ref, "error", err)
+		s.opts.Logger.Debug("a request gets no decision", "script", q.Target, "error", err)
 	}
-	if d = run.Or(q.fail, d, err); q.json {
-		s.tell(w, &d, err, run.Reply.Version)
+	if d = run.Or(q.Fail, d, err); q.json {
+		s.tell(w, run, &d, err)
 		return
 	}
 	q.answer(w, d)
 }
 
-// mayAsk returns nil if the caller may have the script run now.
+// mayAsk returns nil if the caller may have the target decide now.
 func (s *Server) mayAsk(req *http.Request, q *question) error {
 	if peerOf(req).spare {
 		return errTooMany
 	}
-	return grantOf(req).Check(q.ref)
+	return q.Target.Check(grantOf(req))
 }
 
-// ask has the script decide.
+// ask has the target decide.
 func (s *Server) ask(req *http.Request, q *question, run *decision.Run, request *decision.Request) (decision.Decision, error) {
-	ctx := req.Context()
-	if q.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, q.timeout)
-		defer cancel()
-	}
-	run.Call.Script, run.Call.Traceparent = q.ref, req.Header.Get("Traceparent")
-	d, err := run.Decide(ctx, s.opts.Executor, request)
+	q.Traceparent = req.Header.Get("Traceparent")
+	d, err := run.Decide(req.Context(), s.opts.Executor, &q.Question, request)
 	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" && !q.json { // gateways that ask take it for consent
-		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.ref, "status", d.Status)
+		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.Target, "status", d.Status)
 		return decision.Closed(string(script.Invalid)), nil // also if it fails open: the script denies it
 	}
 	return d, err

@@ -18,16 +18,16 @@ import (
 //	/v1/decide/{tenant}/{script}               about the request that headers describe
 //	/v1/decide/{tenant}/{script}/cart          about this request, for /cart
 //	/v1/decide/fail=open,timeout=20ms/{tenant}/{script}
+//	/v1/decide/event=pre-route/{tenant}        by the scripts of the event
+//	/v1/decide/event=pre-route/{tenant}/cart
 //
 // Settings are in the path, since gateways let clients add to the query.
 type question struct {
-	ref     string
-	fail    decision.Fail
-	timeout time.Duration // 0: what the script may take
-	accel   string        // where nginx goes on if the request is allowed: "@name" or "/path"
-	json    bool          // the answer is the decision as JSON
-	params  map[string]string
-	path    string // of the client's request; "" if headers have it
+	decision.Question
+	accel  string // where nginx goes on if the request is allowed: "@name" or "/path"
+	json   bool   // the answer is the decision as JSON
+	params map[string]string
+	path   string // of the client's request; "" if headers have it
 }
 
 func parseQuestion(req *http.Request) (*question, error) {
@@ -45,13 +45,23 @@ func parseQuestion(req *http.Request) (*question, error) {
 		}
 		rest = behind
 	}
-	tenant, rest, _ := strings.Cut(rest, "/")
+	tenant, rest, more := strings.Cut(rest, "/")
+	if q.Target.Event != "" {
+		q.Target.Tenant = tenant
+		if more {
+			q.path = "/" + rest
+		}
+		if err := q.Target.Validate(); err != nil {
+			return nil, script.Errorf(script.Invalid, "path", "names no event of a tenant: want %sevent=NAME/{tenant}: %v", decidePrefix, err)
+		}
+		return q, nil
+	}
 	name, path, more := strings.Cut(rest, "/")
-	q.ref = tenant + "/" + name
+	q.Target.Script = tenant + "/" + name
 	if more {
 		q.path = "/" + path
 	}
-	if _, err := script.ParseRef(q.ref); err != nil {
+	if err := q.Target.Validate(); err != nil {
 		return nil, script.Errorf(script.Invalid, "path", "names no script: want %s{tenant}/{script}: %v", decidePrefix, err)
 	}
 	return q, nil
@@ -63,11 +73,16 @@ func (q *question) configure(settings string) (err error) {
 		param, isParam := strings.CutPrefix(name, "param.")
 		switch {
 		case name == "fail":
-			if q.fail, err = decision.ParseFail(value); err != nil {
+			if q.Fail, err = decision.ParseFail(value); err != nil {
 				return err
 			}
+		case name == "event":
+			if err = script.ValidateLabel("event", value); err != nil {
+				return err
+			}
+			q.Target.Event = value
 		case name == "timeout":
-			if q.timeout, err = time.ParseDuration(value); err != nil || q.timeout <= 0 {
+			if q.Timeout, err = time.ParseDuration(value); err != nil || q.Timeout <= 0 {
 				return script.Errorf(script.Invalid, "timeout", "%.40q is not a positive duration such as 50ms", value)
 			}
 		case name == "accel":
@@ -86,7 +101,7 @@ func (q *question) configure(settings string) (err error) {
 			}
 			q.params[param] = value
 		default:
-			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel, format or param.NAME", name)
+			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want event, fail, timeout, accel, format or param.NAME", name)
 		}
 	}
 	return nil
@@ -113,6 +128,7 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 	if err := readBody(x, w, req, r); err != nil {
 		return nil, err
 	}
+	q.Hold = x.claim.Try
 	if n := r.ArgumentBytes(); n > freeBytes && !x.claim.Try(int64(n)) {
 		return nil, budget.ErrOverloaded
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
-	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // decideSyntax is that of the command for a decision.
@@ -46,20 +45,23 @@ func (c *conn) tryDecide(w *work) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	argument := int64(request.ArgumentBytes())
-	if !c.claim.Try(argument) {
+	hold := func(bytes int64) bool {
+		ok := c.claim.Try(bytes)
+		if ok {
+			charge += bytes
+		}
+		return ok
+	}
+	if !hold(int64(request.ArgumentBytes())) {
 		return c.document(run, options.fail, decision.Decision{}, budget.ErrOverloaded)
 	}
-	charge += argument
-
 	var d decision.Decision
 	callee := c.callee(name)
 	if err = callee.err; err == nil {
-		ctx, cancel := options.deadline(c.srv.conns.Context())
-		defer cancel()
 		c.srv.calls.Add(1)
-		run.Call.Script, run.Call.Traceparent = callee.script, options.traceparent
-		d, err = run.Decide(ctx, c.srv.opts.Executor, request)
+		d, err = run.Decide(c.srv.conns.Context(), c.srv.opts.Executor, &decision.Question{
+			Target: decision.Target{Script: callee.script}, Timeout: options.timeout, Traceparent: options.traceparent, Hold: hold,
+		}, request)
 	}
 	return c.document(run, options.fail, d, err)
 }
@@ -70,9 +72,5 @@ func (c *conn) document(run *decision.Run, fail decision.Fail, d decision.Decisi
 		c.srv.opts.Logger.Debug("a request gets no decision", "error", err)
 	}
 	d = run.Or(fail, d, err)
-	out, err := d.JSON(run.Reply.Version)
-	if err != nil {
-		return nil, script.Errorf(script.Internal, "", "a decision cannot be JSON: %w", err)
-	}
-	return out, nil
+	return run.Document(&d, err)
 }

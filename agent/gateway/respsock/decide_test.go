@@ -44,14 +44,14 @@ func TestDecide(t *testing.T) {
 	}
 
 	for _, c := range []struct{ result, want string }{
-		{`true`, `{"allow":true,"version":7}`},
-		{`{"allow":false,"body":"<no>"}`, `{"allow":false,"version":7,"status":403,"body":"<no>"}`},
+		{`true`, `{"allow":true,"headers":{},"response_headers":{},"version":7}`},
+		{`{"allow":false,"body":"<no>"}`, `{"allow":false,"status":403,"body":"<no>","headers":{},"response_headers":{},"version":7}`},
 		{
 			`{"headers":{"set":{"x-user":["ann","bob"]},"append":{"via":"a"},"remove":["x-gone"]},"response_headers":{"set":{"x-a":"1"}},"upstream":"u","path":"/p","query":"","metadata":{"a":1}}`,
-			`{"allow":true,"version":7,"headers":[["remove","x-gone"],["set","x-user","ann"],["append","x-user","bob"],["append","via","a"]],"response_headers":[["set","x-a","1"]],"upstream":"u","path":"/p","query":"","metadata":{"a":1}}`,
+			`{"allow":true,"headers":{"remove":["x-gone"],"set":[["x-user","ann"]],"append":[["x-user","bob"],["via","a"]]},"response_headers":{"set":[["x-a","1"]]},"upstream":"u","path":"/p","query":"","metadata":{"a":1},"version":7}`,
 		},
-		{`{"alow":false}`, `{"allow":true,"version":7,"response_headers":[["set","scriptorium-reason","INVALID"]]}`},
-		{"", `{"allow":true,"version":7,"response_headers":[["set","scriptorium-reason","TIMEOUT"]]}`},
+		{`{"alow":false}`, `{"allow":true,"headers":{},"response_headers":{"set":[["scriptorium-reason","INVALID"]]},"version":7,"reason":"INVALID"}`},
+		{"", `{"allow":true,"headers":{},"response_headers":{"set":[["scriptorium-reason","TIMEOUT"]]},"version":7,"reason":"TIMEOUT"}`},
 	} {
 		returns(c.result)
 		if got, err := decide("acme/gate", `{"uri":"/x/..//%61dmin?id=7","headers":{"X-A":"1","x-b":["2","3"]},"params":{"p":1}}`); err != nil || got != c.want {
@@ -61,7 +61,7 @@ func TestDecide(t *testing.T) {
 	if want := `{"tenant":"acme","method":"","scheme":"","host":"","path":"/admin","raw_path":"/x/..//%61dmin","query":"id=7","remote_addr":"","headers":{"x-a":"1","x-b":["2","3"]},"params":{"p":"1"}}`; argument.Load() != want {
 		t.Errorf("the script got %s\nwant %s", argument.Load(), want)
 	}
-	if got, err := decide("acme/gate", `{"uri":"/"}`, "fail", "closed", "TIMEOUT", "5"); err != nil || !strings.HasPrefix(got, `{"allow":false,"version":7,"status":418,"body":"short"`) {
+	if got, err := decide("acme/gate", `{"uri":"/"}`, "fail", "closed", "TIMEOUT", "5"); err != nil || !strings.HasPrefix(got, `{"allow":false,"status":418,"body":"short"`) {
 		t.Errorf("%s, %v", got, err)
 	}
 	if got, err := decide("other/gate", `{"uri":"/"}`, "FAIL", "open"); err != nil || !strings.Contains(got, `"DENIED"`) {
@@ -114,8 +114,8 @@ func TestDecideIsCharged(t *testing.T) {
 	large := `{"uri":"/","headers":{` + many.String()[1:] + `}}`
 	for _, x := range []struct{ request, fail, want string }{
 		{large, "closed", `{"allow":false,"status":503`},
-		{large, "open", `{"allow":true,"response_headers":[["set","scriptorium-reason","OVERLOADED"]]}`},
-		{`{"uri":"/"}`, "closed", `{"allow":true,"version":7}`},
+		{large, "open", `{"allow":true,"headers":{},"response_headers":{"set":[["scriptorium-reason","OVERLOADED"]]},"reason":"OVERLOADED"}`},
+		{`{"uri":"/"}`, "closed", `{"allow":true,"headers":{},"response_headers":{},"version":7}`},
 	} {
 		got, err := db.Do(t.Context(), "SCRIPTORIUM.DECIDE", "acme/gate", x.request, "FAIL", x.fail).Text()
 		if err != nil || !strings.HasPrefix(got, x.want) {

@@ -24,8 +24,14 @@ func (v *variables) set(name string, to value) {
 
 func (v *variables) setText(name, text string) { v.set(name, textValue(text)) }
 
+// ran is what has decided: one script, of which it is the version, or a chain.
+type ran struct {
+	version uint64
+	chain   string
+}
+
 // appendAck appends the answer to a question: a frame of at most so many bytes.
-func appendAck(dst []byte, h header, d decision.Decision, scriptVersion uint64, most int) ([]byte, error) {
+func appendAck(dst []byte, h header, d decision.Decision, by ran, most int) ([]byte, error) {
 	if err := checkNames(d); err != nil {
 		return dst, err
 	}
@@ -34,8 +40,11 @@ func appendAck(dst []byte, h header, d decision.Decision, scriptVersion uint64, 
 	dst = appendFrame(dst, h, func(dst []byte) []byte {
 		v := variables{dst}
 		v.set("allow", boolValue(d.Allow))
-		if scriptVersion != 0 {
-			v.set("version", value{kind: kindUint64, number: scriptVersion})
+		if by.version != 0 {
+			v.set("version", value{kind: kindUint64, number: by.version})
+		}
+		if by.chain != "" {
+			v.setText("chain", by.chain)
 		}
 		if d.Allow {
 			v.passed(d)

@@ -24,7 +24,7 @@ import (
 
 func mustAck(tb testing.TB) []byte {
 	tb.Helper()
-	ack, err := appendAck(nil, header{stream: 1, frame: 2}, decision.Allowed, 0, 16384)
+	ack, err := appendAck(nil, header{stream: 1, frame: 2}, decision.Allowed, ran{}, 16384)
 	if err != nil {
 		tb.Fatal(err)
 	}

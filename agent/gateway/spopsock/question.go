@@ -14,12 +14,9 @@ const messageName = "scriptorium"
 
 // question is what a message asks.
 type question struct {
-	ref         string
-	fail        decision.Fail
-	timeout     time.Duration // 0: what the script may take
-	traceparent string
-	request     decision.Request
-	entries     int // headers and parameters of the request
+	decision.Question
+	request decision.Request
+	entries int // headers and parameters of the request
 }
 
 // parseNotify reads the payload of a frame with messages. A payload that is malformed is a
@@ -55,9 +52,7 @@ func parseNotify(d *decoder) (*question, error) {
 		wrong = firstOf(wrong, script.Errorf(script.Invalid, "message", "there are %d for one event: want one", messages))
 	}
 	if wrong == nil {
-		if _, err := script.ParseRef(q.ref); err != nil {
-			wrong = script.Errorf(script.Invalid, "script", "is %.80q: want tenant/name: %v", q.ref, err)
-		}
+		wrong = q.Target.Validate()
 	}
 	return q, wrong
 }
@@ -81,9 +76,13 @@ func (q *question) set(name string, v value) (err error) {
 	r := &q.request
 	switch name {
 	case "script":
-		q.ref = v.String()
+		q.Target.Script = v.String()
+	case "event":
+		q.Target.Event = v.String()
+	case "tenant":
+		q.Target.Tenant = v.String()
 	case "fail":
-		q.fail, err = decision.ParseFail(v.String())
+		q.Fail, err = decision.ParseFail(v.String())
 		return err
 	case "timeout":
 		return q.setTimeout(v)
@@ -127,7 +126,7 @@ func (q *question) setTimeout(v value) (err error) {
 	if v.kind != kindString {
 		text += "ms"
 	}
-	if q.timeout, err = time.ParseDuration(text); err != nil || q.timeout <= 0 {
+	if q.Timeout, err = time.ParseDuration(text); err != nil || q.Timeout <= 0 {
 		return script.Errorf(script.Invalid, "timeout", "%.40q is no positive duration such as 50ms", text)
 	}
 	return nil
@@ -173,7 +172,7 @@ func (q *question) addHeader(name, value string) {
 	case strings.HasPrefix(name, "scriptorium-"): // these are the agent's own
 		return
 	case name == "traceparent":
-		q.traceparent = value
+		q.Traceparent = value
 	}
 	q.entries++
 	q.request.Headers[name] = append(q.request.Headers[name], value)

@@ -1,7 +1,6 @@
 package spopsock
 
 import (
-	"context"
 	"errors"
 	"net"
 	"time"
@@ -76,14 +75,14 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 	leave := func() { <-c.slots }
 	if err != nil {
 		defer leave()
-		c.srv.opts.Logger.Debug("a message of HAProxy is malformed", "script", q.ref, "error", err)
+		c.srv.opts.Logger.Debug("a message of HAProxy is malformed", "script", q.Target, "error", err)
 		c.ack(h, &decision.Run{}, decision.FailClosed, decision.Decision{}, err)
 		return nil
 	}
 	bytes := int64(questionBytes*size + entryBytes*q.entries + q.request.ArgumentBytes())
 	if !c.asked.Try(bytes) {
 		defer leave()
-		c.ack(h, &decision.Run{}, q.fail, decision.Decision{}, budget.ErrOverloaded)
+		c.ack(h, &decision.Run{}, q.Fail, decision.Decision{}, budget.ErrOverloaded)
 		return nil
 	}
 	c.calls.Go(func() {
@@ -99,25 +98,27 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 func (c *conn) answer(h header, q *question) {
 	run := decision.NewRun()
 	defer run.Release()
-	ctx := c.ctx
-	if q.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, q.timeout)
-		defer cancel()
+	grown := int64(0)
+	defer func() { c.asked.Give(grown) }()
+	q.Hold = func(bytes int64) bool {
+		held := c.asked.Try(bytes)
+		if held {
+			grown += bytes
+		}
+		return held
 	}
 	var d decision.Decision
-	err := c.grant.Check(q.ref)
+	err := q.Target.Check(c.grant)
 	if err == nil {
-		run.Call.Script, run.Call.Traceparent = q.ref, q.traceparent
-		d, err = run.Decide(ctx, c.srv.opts.Executor, &q.request)
+		d, err = run.Decide(c.ctx, c.srv.opts.Executor, &q.Question, &q.request)
 	}
 	if c.ctx.Err() != nil && c.killed.Load() {
 		return // there is nobody to answer
 	}
 	if err != nil {
-		c.srv.opts.Logger.Debug("a request gets no decision", "script", q.ref, "error", err)
+		c.srv.opts.Logger.Debug("a request gets no decision", "script", q.Target, "error", err)
 	}
-	c.ack(h, run, q.fail, d, err)
+	c.ack(h, run, q.Fail, d, err)
 }
 
 // ackBytes has room for a usual answer.
@@ -125,12 +126,12 @@ const ackBytes = 256
 
 // ack answers a question with the decision of the run, or with what holds if err is not nil.
 func (c *conn) ack(h header, run *decision.Run, fail decision.Fail, d decision.Decision, err error) {
-	version := run.Reply.Version
-	out, err := appendAck(make([]byte, 0, ackBytes), h, run.Or(fail, d, err), version, c.terms.maxFrame)
+	ran := ran{run.Version(), run.Chain()}
+	out, err := appendAck(make([]byte, 0, ackBytes), h, run.Or(fail, d, err), ran, c.terms.maxFrame)
 	if err != nil {
 		c.srv.opts.Logger.Debug("a decision does not fit", "error", err)
-		policy := script.OnError{Policy: run.Reply.OnError.Policy} // its body may be what does not fit
-		if out, err = appendAck(nil, h, fail.Instead(policy, err), version, c.terms.maxFrame); err != nil {
+		policy := script.OnError{Policy: run.OnError().Policy} // its body may be what does not fit
+		if out, err = appendAck(nil, h, fail.Instead(policy, err), ran, c.terms.maxFrame); err != nil {
 			err = script.Errorf(script.Internal, "", "an answer to HAProxy cannot be: %v", err)
 			c.srv.opts.Logger.Error("a connection is closed", "error", err)
 			c.Kill()

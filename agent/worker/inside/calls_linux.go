@@ -12,6 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // asked is a call that came over a connection, and the time that it has; 0 is as long as
@@ -110,7 +111,13 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	err := run(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, reply)
+	call := &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}
+	if ref, err := script.ParseRef(call.Script); err == nil && req.GetChained() {
+		if r := s.table.Edition(ref.Name.String(), ref.Version); r != nil { // else the version is retained, or gone
+			call.Script, call.Edition = ref.Name.String(), r
+		}
+	}
+	err := run(ctx, call, reply)
 	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))

@@ -51,6 +51,10 @@ type service struct {
 	stopWarm context.CancelFunc
 }
 
+// keptPast is how many releases are kept that chains may have begun with, which the agent knows for a
+// moment after the process has others.
+const keptPast = 256
+
 // server is what every protocol's server is.
 type server interface {
 	Serve(l net.Listener) error
@@ -78,6 +82,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		conns:    budget.ConnectionsOf(p.confined.Descriptors, bytes/2),
 		stopWarm: func() {},
 	}
+	s.table.KeepPast(keptPast)
 	s.metrics.MustRegister(collectors.NewGoCollector())
 	lent, err := host.New(host.Config{Values: s.values, Tenants: s.tenants.Settings, Log: p.log, Metrics: s.metrics})
 	if err != nil {

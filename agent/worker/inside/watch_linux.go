@@ -117,7 +117,11 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	name, _, _ := strings.Cut(call.Script, "@")
 	err := r.quarantined[name]
 	if err == nil {
-		if asked := g.table.Get(name); asked != nil {
+		asked, ok := call.Edition.(*cache.Release)
+		if !ok {
+			asked = g.table.Get(name)
+		}
+		if asked != nil {
 			err = g.barred(r, asked.Runs.Digest)
 		}
 	}

@@ -163,10 +163,13 @@ func (w *world) columnOf(t *testing.T, title, name string) map[string]string {
 	return cells(section, name)
 }
 
-// cells returns the column of a table, by its first cells.
+// cells returns the column of the first table that has it, by its first cells.
 func cells(section, column string) map[string]string {
 	found, at := map[string]string{}, -1
 	for line := range strings.Lines(section) {
+		if at >= 0 && !strings.HasPrefix(line, "|") {
+			break
+		}
 		row := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for i := range row {
 			row[i] = strings.TrimSpace(row[i])

@@ -95,7 +95,7 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:Maximum=9007199254740992
 	Version *int64 `json:"version,omitempty"`
 
-	// When a gateway should run the script.
+	// On which event the script runs, and about which requests.
 	// +optional
 	Trigger *Trigger `json:"trigger,omitempty"`
 
@@ -142,15 +142,60 @@ type LuaScriptSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// Trigger says when a gateway should run a script. Agents list scripts by it; the
-// gateway decides.
+// Trigger says on which event a script runs, and about which requests. A gateway names the
+// event, and the agent runs the scripts that match.
 type Trigger struct {
-	// A DNS label, such as http-request.
+	// A DNS label, such as pre-route.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Event string `json:"event"`
+	// Of the scripts of an event, those with a higher priority run first, and those with the same
+	// one by name. 0 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000000
+	// +kubebuilder:validation:Maximum=1000000
+	Priority *int32 `json:"priority,omitempty"`
+	// Conditions on the request, which must all hold. What is left out excludes nothing.
+	// +optional
+	Match *Match `json:"match,omitempty"`
+}
+
+// Match says about which requests a script runs. Its texts have 4 KiB together at most.
+type Match struct {
+	// Names in lower case, one of which must be the host of the request. *.shop.example is for all
+	// names below shop.example.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Hosts []string `json:"hosts,omitempty"`
+	// Paths, one of which the cleaned path of the request must begin with. They match whole
+	// segments: /cart is for /cart and /cart/7, and not for /carts.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:items:Pattern=`^/`
+	PathPrefixes []string `json:"pathPrefixes,omitempty"`
+	// Methods, one of which must be that of the request.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Pattern=`^[A-Z][-A-Z0-9_]*$`
+	Methods []string `json:"methods,omitempty"`
+	// The values that headers must have, by name in lower case. * is for any value. If a header
+	// comes more than once, one of its values must be this one.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // OnError says what a gateway gets about a request if the script makes no decision.

@@ -2593,11 +2593,15 @@ func (x *TenantSettings) GetWriteBytes() int64 {
 	return 0
 }
 
-// When a gateway should run the script.
+// On which event the script runs, and about which requests.
 type Trigger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A DNS label such as "http-request".
-	Event         string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// A DNS label such as "pre-route".
+	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// Of the scripts of an event, those with a higher priority run first.
+	Priority int32 `protobuf:"varint,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Absent for all requests.
+	Match         *TriggerMatch `protobuf:"bytes,3,opt,name=match,proto3" json:"match,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2639,6 +2643,147 @@ func (x *Trigger) GetEvent() string {
 	return ""
 }
 
+func (x *Trigger) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Trigger) GetMatch() *TriggerMatch {
+	if x != nil {
+		return x.Match
+	}
+	return nil
+}
+
+// All conditions that are set must hold.
+type TriggerMatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names in lower case; "*.shop.example" for all names below shop.example.
+	Hosts []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Of whole segments: "/cart" is for /cart and /cart/7.
+	PathPrefixes []string `protobuf:"bytes,2,rep,name=path_prefixes,json=pathPrefixes,proto3" json:"path_prefixes,omitempty"`
+	Methods      []string `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"`
+	// In order of their names.
+	Headers       []*TriggerHeader `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerMatch) Reset() {
+	*x = TriggerMatch{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerMatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerMatch) ProtoMessage() {}
+
+func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
+func (*TriggerMatch) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TriggerMatch) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *TriggerMatch) GetPathPrefixes() []string {
+	if x != nil {
+		return x.PathPrefixes
+	}
+	return nil
+}
+
+func (x *TriggerMatch) GetMethods() []string {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *TriggerMatch) GetHeaders() []*TriggerHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+// A header that a request must have.
+type TriggerHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In lower case.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// "*" for any.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerHeader) Reset() {
+	*x = TriggerHeader{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerHeader) ProtoMessage() {}
+
+func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
+func (*TriggerHeader) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *TriggerHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TriggerHeader) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // One change of a release.
 type HistoryEntry struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2666,7 +2811,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2823,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2836,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -2807,7 +2952,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2964,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2977,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -2958,7 +3103,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3115,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3128,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3019,7 +3164,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3176,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3189,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Error) GetKind() string {
@@ -3336,9 +3481,19 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06writes\x18\n" +
 	" \x01(\x03R\x06writes\x12\x1f\n" +
 	"\vwrite_bytes\x18\v \x01(\x03R\n" +
-	"writeBytes\"\x1f\n" +
+	"writeBytes\"v\n" +
 	"\aTrigger\x12\x14\n" +
-	"\x05event\x18\x01 \x01(\tR\x05event\"\xae\x02\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\x05R\bpriority\x129\n" +
+	"\x05match\x18\x03 \x01(\v2#.scriptorium.script.v1.TriggerMatchR\x05match\"\xa3\x01\n" +
+	"\fTriggerMatch\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12#\n" +
+	"\rpath_prefixes\x18\x02 \x03(\tR\fpathPrefixes\x12\x18\n" +
+	"\amethods\x18\x03 \x03(\tR\amethods\x12>\n" +
+	"\aheaders\x18\x04 \x03(\v2$.scriptorium.script.v1.TriggerHeaderR\aheaders\"9\n" +
+	"\rTriggerHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xae\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -3393,7 +3548,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -3422,27 +3577,29 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Tenant)(nil),                // 24: scriptorium.script.v1.Tenant
 	(*TenantSettings)(nil),        // 25: scriptorium.script.v1.TenantSettings
 	(*Trigger)(nil),               // 26: scriptorium.script.v1.Trigger
-	(*HistoryEntry)(nil),          // 27: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 28: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 29: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 30: scriptorium.script.v1.Error
-	nil,                           // 31: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 32: scriptorium.script.v1.Step.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*TriggerMatch)(nil),          // 27: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 28: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 29: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 30: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 31: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 32: scriptorium.script.v1.Error
+	nil,                           // 33: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 34: scriptorium.script.v1.Step.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	33, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	35, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	11, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	33, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	35, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	33, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	33, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	35, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	35, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	11, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	33, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	35, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	9,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	13, // 13: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
@@ -3451,13 +3608,13 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	13, // 16: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	7,  // 17: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	8,  // 18: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	33, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	33, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	35, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	35, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	5,  // 21: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	31, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	33, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	33, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	33, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	33, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	35, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	35, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	35, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
 	20, // 26: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
 	26, // 27: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	13, // 28: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
@@ -3466,25 +3623,27 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	17, // 31: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
 	16, // 32: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
 	16, // 33: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	34, // 34: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	36, // 34: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
 	14, // 35: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	34, // 36: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	32, // 37: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	36, // 36: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	34, // 37: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
 	18, // 38: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	34, // 39: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	33, // 40: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	36, // 39: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	35, // 40: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
 	23, // 41: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	33, // 42: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	35, // 42: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
 	25, // 43: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	33, // 44: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	35, // 44: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
 	20, // 45: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	33, // 46: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	33, // 47: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	27, // 46: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	28, // 47: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	35, // 48: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	35, // 49: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -3500,7 +3659,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

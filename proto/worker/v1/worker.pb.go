@@ -329,7 +329,10 @@ type ExecuteRequest struct {
 	Traceparent string                 `protobuf:"bytes,3,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// It is one of a script's tests, and runs also if the script is disabled, or has yet to
 	// pass them.
-	Trial         bool `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
+	Trial bool `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
+	// It is one of a chain: script names the version that was live when the chain began. That
+	// runs also if another one is live by now, or none.
+	Chained       bool `protobuf:"varint,5,opt,name=chained,proto3" json:"chained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +391,13 @@ func (x *ExecuteRequest) GetTraceparent() string {
 func (x *ExecuteRequest) GetTrial() bool {
 	if x != nil {
 		return x.Trial
+	}
+	return false
+}
+
+func (x *ExecuteRequest) GetChained() bool {
+	if x != nil {
+		return x.Chained
 	}
 	return false
 }
@@ -1133,12 +1143,13 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06signed\x18\x03 \x01(\bR\x06signed\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
-	"\rServeResponse\"t\n" +
+	"\rServeResponse\"\x8e\x01\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12 \n" +
 	"\vtraceparent\x18\x03 \x01(\tR\vtraceparent\x12\x14\n" +
-	"\x05trial\x18\x04 \x01(\bR\x05trial\"\x91\x01\n" +
+	"\x05trial\x18\x04 \x01(\bR\x05trial\x12\x18\n" +
+	"\achained\x18\x05 \x01(\bR\achained\"\x91\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +

@@ -1,14 +1,14 @@
-package decision
+package script
 
 import (
 	"path"
 	"strings"
 )
 
-// cleanPath returns the path in the form that scripts compare with: RFC 3986, section 6.2.2, and
-// without empty segments. Servers serve "/%61dmin", "/x/../admin" and "//admin" as "/admin".
-// Escapes of other characters stay.
-func cleanPath(raw string) string {
+// CleanPath returns the path of a request in the form that scripts and triggers compare with:
+// RFC 3986, section 6.2.2, and without empty segments. Servers serve "/%61dmin", "/x/../admin" and
+// "//admin" as "/admin". Escapes of other characters stay.
+func CleanPath(raw string) string {
 	text := unescapeUnreserved(raw)
 	if !strings.HasPrefix(text, "/") {
 		return text // "*", or what the gateway makes of it
