@@ -58,7 +58,7 @@ func dial(tb testing.TB, path string) *client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		tb.Fatal(err)
 	}
 	return &client{tb, conn}
