@@ -41,7 +41,10 @@ func TestLags(t *testing.T) {
 		p, r := ready(t, acme)
 		link := &slow{recorder: r}
 		p.client = link
-		acme.become(p, nil)
+		if err := acme.giveAll(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		changed.Store(0)
 		want := func(what string, lags map[string]script.Revision, told int64) {
 			t.Helper()
 			synctest.Wait()
@@ -94,6 +97,49 @@ func TestLags(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("with the next process", nil, 4)
+		acme.pool.byName.Store(&map[string]*tenant{})
+	})
+}
+
+// TestLagsWithoutAProcess: what a commit brings while the tenant has no process shows until one has
+// it, and all of a tenant whose first process is being started shows. No call is answered meanwhile.
+func TestLagsWithoutAProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		var changed atomic.Int64
+		acme.pool.cfg.Changed = func() { changed.Add(1) }
+		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		want := func(what string, lags map[string]script.Revision, told int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
+				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
+			}
+		}
+		give := func() *process {
+			p, _ := ready(t, acme)
+			if err := acme.giveAll(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		commit := func(revision script.Revision) {
+			acme.pool.Committed([]script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: "route"}, revision)}}, nil)
+		}
+
+		want("a tenant whose first process is being started", map[string]script.Revision{"acme": 0}, 0)
+		commit(5)
+		want("with a change meanwhile", map[string]script.Revision{"acme": 0}, 0)
+		p := give()
+		want("once it has a process", nil, 1)
+		acme.drop(p)
+		want("when that has died", nil, 1)
+		commit(7)
+		want("with a change since", map[string]script.Revision{"acme": 6}, 1)
+		commit(9)
+		want("with two of them", map[string]script.Revision{"acme": 6}, 1)
+		give()
+		want("with the next process", nil, 2)
 		acme.pool.byName.Store(&map[string]*tenant{})
 	})
 }

@@ -19,10 +19,13 @@ type telling struct {
 	running bool
 	number  int                 // of the last change
 	has     int                 // of the last change that the agent need not send any more
-	late    int                 // of the last change that calls wait for
+	late    int                 // of the last change that no commit waits for; calls do, until has reaches it
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 	lacking map[string]lack     // releases that no process has yet, by their keys
 }
+
+// everything is the key of what a tenant lacks until it has its first process: all its releases.
+const everything = ""
 
 // lack is a release that no process has yet.
 type lack struct {
@@ -109,7 +112,8 @@ func (t *tenant) lag() (above script.Revision, ok bool) {
 	return t.telling.lag()
 }
 
-// lag returns a revision that all changes are above which calls wait for. mu is held.
+// lag returns a revision that all releases are above which no process has and no commit waits for.
+// mu is held.
 func (t *telling) lag() (above script.Revision, ok bool) {
 	for _, l := range t.lacking {
 		if l.first <= t.late && (!ok || l.above < above) {
@@ -178,7 +182,9 @@ func (t *tenant) finish(number int, has bool) {
 		close(t.telling.waiting[0].done)
 		t.telling.waiting = t.telling.waiting[1:]
 	}
-	if has {
+	if !has {
+		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
+	} else {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
 		maps.DeleteFunc(t.telling.lacking, func(_ string, l lack) bool { return l.last <= number })
 	}

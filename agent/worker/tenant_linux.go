@@ -63,7 +63,7 @@ func newTenant(p *Pool, name string, s script.TenantSettings, c *change) *tenant
 		sockets: sockets{troubles: map[string]string{}},
 		stopped: make(chan struct{}), another: make(chan struct{}, 1), retained: map[script.Digest]struct{}{},
 		patience: rate.NewLimiter(rate.Limit(promptly), int(promptly)), // a tenth of the time
-		telling:  telling{renewed: map[script.Name]int{}, lacking: map[string]lack{}},
+		telling:  telling{renewed: map[script.Name]int{}, lacking: map[string]lack{everything: {}}},
 	}
 	t.last.Store(c)
 	t.ctx, t.cancel = context.WithCancel(context.Background())
@@ -279,9 +279,11 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 		}
 	}
 	t.become(p, nil)
+	number := 0
 	if last != nil {
-		t.finish(last.number, true)
+		number = last.number
 	}
+	t.finish(number, true)
 	return nil
 }
 
