@@ -95,6 +95,28 @@ func isKeyName(name string, part KeyPart) bool {
 	return true
 }
 
+// validateBy refuses what a step by key does not have, and one that takes no more keys than the steps
+// before it, or comes after a share of the agents.
+func (s Step) validateBy(at string, before []Step) error {
+	switch {
+	case s.By == ByAgent:
+		return nil
+	case s.By != ByKey:
+		return Errorf(Invalid, at+".by", "%.80q is not key: leave it out to take a share of the agents", string(s.By))
+	case s.Percent < 1 || s.Percent > 99:
+		return Errorf(Invalid, at+".percent", "%d is not between 1 and 99: a step by key takes so many percent of the keys", s.Percent)
+	}
+	for i, b := range before {
+		switch {
+		case b.By == ByAgent && b.Selector == "":
+			return Errorf(Invalid, at+".by", "step %d takes a share of the agents, which run the version whatever the key: put the steps by key before it", i+1)
+		case b.By == ByKey && s.Percent <= b.Percent && s.Selector.Within(b.Selector):
+			return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of the keys since step %d", s.Percent, b.Percent, i+1)
+		}
+	}
+	return nil
+}
+
 // validateKey refuses a source that no step uses, or that ParseKeySource does not return.
 func (p Plan) validateKey(field string) error {
 	if p.Key == "" {

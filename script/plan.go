@@ -192,11 +192,10 @@ func (p Plan) Validate(field string) error {
 
 // validateShare refuses a step that takes none, or no more than the steps before it.
 func (s Step) validateShare(at string, before []Step) error {
+	if err := s.validateBy(at, before); err != nil {
+		return err
+	}
 	switch {
-	case s.By != ByAgent && s.By != ByKey:
-		return Errorf(Invalid, at+".by", "%.80q is not key: leave it out to take a share of the agents", string(s.By))
-	case s.By == ByKey && (s.Percent < 1 || s.Percent > 99):
-		return Errorf(Invalid, at+".percent", "%d is not between 1 and 99: a step by key takes so many percent of the keys", s.Percent)
 	case s.Selector != "" && s.Percent == 0:
 	case s.Percent < 1 || s.Percent > 99:
 		return Errorf(Invalid, at+".percent", "%d is not between 1 and 99; after the last step all agents run the version", s.Percent)
@@ -205,10 +204,6 @@ func (s Step) validateShare(at string, before []Step) error {
 		switch {
 		case b.Selector != "" && b.Percent == 0 && s.Selector != "" && s.Selector.Within(b.Selector):
 			return Errorf(Invalid, at+".selector", "all agents with %s run the version since step %d: leave the step out", s.Selector, i+1)
-		case s.By == ByKey && b.By == ByAgent && b.Selector == "":
-			return Errorf(Invalid, at+".by", "step %d takes a share of the agents, which run the version whatever the key: put the steps by key before it", i+1)
-		case s.By == ByKey && b.By == ByKey && s.Percent <= b.Percent && s.Selector.Within(b.Selector):
-			return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of the keys since step %d", s.Percent, b.Percent, i+1)
 		case s.By == b.By && b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
 			if s.Selector == "" {
 				return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of the step before", s.Percent, b.Percent)

@@ -41,8 +41,12 @@ type Release struct {
 	// StepCalls are those of what Runs here in the candidate's step, if the plan compares the
 	// candidate with the active version; nil otherwise.
 	StepCalls *StepCounts
+	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
+	// has the rest of the release, too, and no Keyed of its own.
+	Keyed *Release
 
-	plan     *script.Plan    // of the release, if it compares and applies to the candidate; nil otherwise
+	keys     byKey
+	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise
 	active   *script.Edition // of the release, unless Runs is it; without its source and tests
 	limits   script.Limits   // as they were set
 	editions []edition
@@ -68,9 +72,13 @@ type edition struct {
 func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
 // NewReleaseOn returns r, which is not deleted, ready to be called on the agent: Runs is what
-// r.RunsOn says.
+// r.RunsOn says, and Keyed what r.KeysOn does.
 func NewReleaseOn(agent script.Agent, r script.Release) *Release {
-	return newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
+	live := newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
+	if threshold := r.KeysOn(agent); threshold > 0 {
+		live.splitByKey(&r, threshold)
+	}
+	return live
 }
 
 func newRelease(r script.Release, runs script.Version, spec script.Spec) *Release {
@@ -95,13 +103,12 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active, live.Calls = &script.Edition{Version: interned(r.Active), Spec: r.Settings.Spec}, &Counts{}
 			live.active.Spec.Tests = nil
 		}
-		if plan := r.Plan(); plan.Compares() {
-			if c.Set == nil { // which has its plan with it
-				live.plan = new(*plan)
-			}
-			if c.Step > 0 && c.Failed == "" {
-				live.StepCalls = &StepCounts{Step: c.Step}
-			}
+		plan := r.Plan()
+		if c.Set == nil && (plan.Compares() || plan.Key != "") { // a change set has its plan with it
+			live.plan = new(*plan)
+		}
+		if plan.Compares() && c.Step > 0 && c.Failed == "" {
+			live.StepCalls = &StepCounts{Step: c.Step}
 		}
 	}
 	for i, v := range r.Retained {
@@ -115,8 +122,15 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 }
 
 // Fingerprint returns wire.Fingerprint of the release as it is in memory now: not all
-// limits are in it.
-func (r *Release) Fingerprint() wire.Sum { return wire.Fingerprint(r.Script()) }
+// limits are in it. If Keyed is not what it was made as, it is that of Keyed.
+func (r *Release) Fingerprint() wire.Sum {
+	if k := r.Keyed; k != nil {
+		if now := k.Fingerprint(); now != k.made {
+			return now
+		}
+	}
+	return wire.Fingerprint(r.Script())
+}
 
 // Script returns the release with all that decides what a call does, which is what
 // NewRelease needs; the rest, such as authors, is not kept.
@@ -202,10 +216,18 @@ func (r *Release) goOn(before *Release) {
 		return
 	}
 	now, was := r.Candidate, before.Candidate
-	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || r.Runs.Number != before.Runs.Number {
+	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || !now.Set.Same(was.Set) {
 		return
 	}
-	if !now.Set.Same(was.Set) {
+	r.countOn(before.running(r.Runs.Number))
+	if k := r.Keyed; k != nil {
+		k.countOn(before.running(k.Runs.Number))
+	}
+}
+
+// countOn makes the counts of what ran the same version before go on; of nil none.
+func (r *Release) countOn(before *Release) {
+	if before == nil {
 		return
 	}
 	if r.Calls != nil && before.Calls != nil {
@@ -232,8 +254,10 @@ func (r *Release) Note(kind script.Kind, took time.Duration) {
 	}
 }
 
-// NoteDeath counts a call that the process which ran it has not lived to count.
+// NoteDeath counts a call that the process which ran it has not lived to count. If keys decide what
+// calls run, nobody knows which version it was: the candidate is taken to have failed.
 func (r *Release) NoteDeath() {
+	r = r.OfCandidate()
 	if r.Calls != nil {
 		r.Calls.Add(1, 1)
 	}

@@ -34,6 +34,30 @@ type Call struct {
 	Args [][]byte
 	// Traceparent is the caller's W3C trace context, or "".
 	Traceparent string
+	// Key is what the call counts as in a rollout by key, as the caller says; "" for none.
+	Key string
+	// Request is the client's request that the call is about, from which the plan of a rollout may
+	// take the key; nil if the agent does not know it.
+	Request Keys
+}
+
+// Keys are the parts of a request that can be keys.
+type Keys interface {
+	// Key returns the part that source names; "" if the request has none, or several.
+	Key(source script.KeySource) string
+}
+
+// KeyFrom returns the key of the call in a rollout whose plan takes it from source: from the request,
+// if that is known and source is not "", or else what the caller says. "" is none.
+func (c *Call) KeyFrom(source script.KeySource) string {
+	key := c.Key
+	if source != "" && c.Request != nil {
+		key = c.Request.Key(source)
+	}
+	if len(key) > script.MaxKeyBytes {
+		return ""
+	}
+	return key
 }
 
 // Reply is the answer to a Call. The zero Reply is ready to use; Reset makes it

@@ -23,8 +23,9 @@ const (
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. A trial is a call that one of a script's tests makes.
 func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
+	key, ref := t.keyed(call)
 	if onError := t.pool.cfg.Node.OnError; onError != nil {
-		reply.OnError = onError(ctx, call.Script)
+		reply.OnError = onError(ctx, ref)
 	}
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
@@ -41,7 +42,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	defer p.leave()
 	limits := t.limits(call.Script)
 	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent, Trial: trial})
+		&workerv1.ExecuteRequest{Script: call.Script, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Key: key})
 	if err != nil && trial {
 		return t.lostTrial(p, call.Script, t.lost(ctx, err))
 	}
@@ -49,6 +50,20 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		return t.lost(ctx, err)
 	}
 	return believe(resp, limits.ResultBytes, reply)
+}
+
+// keyed returns the key of the call, which the process does not look for in the client's request, and
+// a reference to what the call runs.
+func (t *tenant) keyed(call *gateway.Call) (key, ref string) {
+	r := t.pool.cfg.Node.Table.Get(call.Script) // nil if it names a version
+	if r == nil || r.Keyed == nil {
+		return call.KeyFrom(""), call.Script
+	}
+	key = call.KeyFrom(r.KeySource())
+	if runs := r.For(key); runs != r {
+		return key, script.Ref{Name: r.Name, Version: runs.Runs.Number}.String()
+	}
+	return key, call.Script
 }
 
 // limits returns those of a script, by its reference: the widest of the release that is
@@ -60,7 +75,7 @@ func (t *tenant) limits(ref string) script.Limits {
 	}
 	limits, found := script.Limits{}, false
 	if r := t.pool.cfg.Node.Table.Get(name); r != nil {
-		limits, found = r.Limits, true
+		limits, found = r.Widest(), true
 	}
 	if last := t.last.Load(); last != nil {
 		if next, ok := last.limits[name]; ok {

@@ -65,7 +65,7 @@ type Run struct {
 func (run *Run) Decide(ctx context.Context, x gateway.Executor, r *Request) (Decision, error) {
 	tenant, _, _ := strings.Cut(run.Call.Script, "/")
 	run.arg = r.Argument(run.arg[:0], tenant)
-	run.Call.Args = append(run.Call.Args[:0], run.arg)
+	run.Call.Args, run.Call.Request = append(run.Call.Args[:0], run.arg), r
 	if err := x.Execute(ctx, &run.Call, &run.Reply); err != nil {
 		return Decision{}, err
 	}

@@ -68,7 +68,7 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	}
 	run := decision.NewRun()
 	defer run.Release()
-	run.Call.Script, run.Call.Traceparent = s.script, traceparentOf(ctx, r)
+	run.Call.Script, run.Call.Traceparent, run.Call.Key = s.script, traceparentOf(ctx, r), r.Key(s.key)
 	d, err = run.Decide(ctx, x.executor, r)
 	return d, run.Reply.OnError, err
 }

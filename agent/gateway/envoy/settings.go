@@ -16,6 +16,7 @@ type settings struct {
 	fail    decision.Fail
 	timeout time.Duration // 0: what the script may take
 	route   string
+	key     script.KeySource // what the request counts as in a rollout by key, unless the plan says it
 	params  map[string]string
 }
 
@@ -50,6 +51,8 @@ func (s *settings) set(field, name, value string) (err error) {
 		if s.timeout, err = time.ParseDuration(value); err != nil || s.timeout <= 0 {
 			return script.Errorf(script.Invalid, field, "timeout is %.40q: want a positive duration such as 50ms", value)
 		}
+	case name == "key":
+		s.key, err = script.ParseKeySource(field, value)
 	case name == "route":
 		s.route = value
 	case isParam && param != "":
@@ -58,7 +61,7 @@ func (s *settings) set(field, name, value string) (err error) {
 		}
 		s.params[param] = value
 	default:
-		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, fail, timeout, route or param.NAME", name)
+		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, fail, timeout, route, key or param.NAME", name)
 	}
 	return err
 }

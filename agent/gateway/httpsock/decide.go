@@ -73,7 +73,7 @@ func (s *Server) ask(req *http.Request, q *question, run *decision.Run, request 
 		ctx, cancel = context.WithTimeout(ctx, q.timeout)
 		defer cancel()
 	}
-	run.Call.Script, run.Call.Traceparent = q.ref, req.Header.Get("Traceparent")
+	run.Call.Script, run.Call.Traceparent, run.Call.Key = q.ref, req.Header.Get("Traceparent"), request.Key(q.key)
 	d, err := run.Decide(ctx, s.opts.Executor, request)
 	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" { // gateways that ask take it for consent
 		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.ref, "status", d.Status)

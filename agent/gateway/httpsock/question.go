@@ -24,8 +24,9 @@ import (
 type question struct {
 	ref     string
 	fail    decision.Fail
-	timeout time.Duration // 0: what the script may take
-	accel   string        // where nginx goes on if the request is allowed: "@name" or "/path"
+	timeout time.Duration    // 0: what the script may take
+	accel   string           // where nginx goes on if the request is allowed: "@name" or "/path"
+	key     script.KeySource // what the request counts as in a rollout by key, unless the plan says it
 	params  map[string]string
 	path    string // of the client's request; "" if headers have it
 }
@@ -75,13 +76,17 @@ func (q *question) configure(settings string) (err error) {
 				return script.Errorf(script.Invalid, "accel", "%.80q is neither a named location such as @app nor a path", value)
 			}
 			q.accel = value
+		case name == "key":
+			if q.key, err = script.ParseKeySource("key", value); err != nil {
+				return err
+			}
 		case isParam && param != "":
 			if q.params == nil {
 				q.params = map[string]string{}
 			}
 			q.params[param] = value
 		default:
-			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel or param.NAME", name)
+			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want fail, timeout, accel, key or param.NAME", name)
 		}
 	}
 	return nil

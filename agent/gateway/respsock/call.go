@@ -21,7 +21,7 @@ func (c *conn) fcall(w *work) {
 			"must be 0, since scripts have no keys: FCALL tenant/script 0 [ARG ...]"))
 		return
 	}
-	if err := c.execute(c.srv.conns.Context(), w, args[1], args[3:], ""); err != nil {
+	if err := c.execute(c.srv.conns.Context(), w, gateway.Call{Args: args[3:]}, args[1]); err != nil {
 		w.out = appendFailure(w.out, err)
 		return
 	}
@@ -36,7 +36,7 @@ func (c *conn) fcall(w *work) {
 }
 
 // callSyntax is that of the call that tells more than FCALL.
-const callSyntax = "tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent]"
+const callSyntax = "tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]"
 
 // callFully serves SCRIPTORIUM.CALL, which takes a deadline and a trace context,
 // and answers [version, digest, staleness in ms or null, [results]].
@@ -68,7 +68,7 @@ func (c *conn) tryCallFully(w *work) error {
 	}
 	args, options := words[2:2+count], words[2+count:]
 	var timeout time.Duration
-	var traceparent string
+	call := gateway.Call{Args: args}
 	for ; len(options) >= 2; options = options[2:] {
 		switch value := options[1]; strings.ToUpper(string(options[0])) {
 		case "TIMEOUT":
@@ -78,7 +78,9 @@ func (c *conn) tryCallFully(w *work) error {
 			}
 			timeout = time.Duration(ms) * time.Millisecond
 		case "TRACEPARENT":
-			traceparent = string(value)
+			call.Traceparent = string(value)
+		case "KEY":
+			call.Key = string(value)
 		default:
 			return script.Errorf(script.Invalid, "", "%.40q is not an option: want SCRIPTORIUM.CALL %s", options[0], callSyntax)
 		}
@@ -92,20 +94,20 @@ func (c *conn) tryCallFully(w *work) error {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	return c.execute(ctx, w, words[0], args, traceparent)
+	return c.execute(ctx, w, call, words[0])
 }
 
-// execute runs the script into w.reply.
-func (c *conn) execute(ctx context.Context, w *work, name []byte, args [][]byte, traceparent string) error {
-	if len(args) > maxArgs {
-		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(args), maxArgs)
+// execute runs the call, of the script with the name, into w.reply.
+func (c *conn) execute(ctx context.Context, w *work, call gateway.Call, name []byte) error {
+	if n := len(call.Args); n > maxArgs {
+		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", n, maxArgs)
 	}
 	callee := c.callee(name)
 	if callee.err != nil {
 		return callee.err
 	}
 	c.srv.calls.Add(1)
-	w.call = gateway.Call{Script: callee.script, Args: args, Traceparent: traceparent}
+	w.call, w.call.Script = call, callee.script
 	w.reply.Reset()
 	return c.srv.opts.Executor.Execute(ctx, &w.call, &w.reply)
 }

@@ -19,6 +19,7 @@ type question struct {
 	timeout     time.Duration // 0: what the script may take
 	traceparent string
 	request     decision.Request
+	key         string
 	entries     int // headers and parameters of the request
 }
 
@@ -107,6 +108,8 @@ func (q *question) set(name string, v value) (err error) {
 		r.ClientCertificate = v.String()
 	case "route":
 		r.Route = v.String()
+	case "key":
+		q.key = v.String()
 	default:
 		param, ok := strings.CutPrefix(name, "param.")
 		if !ok || param == "" {

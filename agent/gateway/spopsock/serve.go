@@ -108,7 +108,7 @@ func (c *conn) answer(h header, q *question) {
 	var d decision.Decision
 	err := c.grant.Check(q.ref)
 	if err == nil {
-		run.Call.Script, run.Call.Traceparent = q.ref, q.traceparent
+		run.Call.Script, run.Call.Traceparent, run.Call.Key = q.ref, q.traceparent, q.key
 		d, err = run.Decide(ctx, c.srv.opts.Executor, &q.request)
 	}
 	if c.ctx.Err() != nil && c.killed.Load() {

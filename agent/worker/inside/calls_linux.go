@@ -110,7 +110,7 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	err := run(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}, reply)
+	err := run(ctx, &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}, reply)
 	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))

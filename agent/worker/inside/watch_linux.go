@@ -118,7 +118,7 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	err := r.quarantined[name]
 	if err == nil {
 		if asked := g.table.Get(name); asked != nil {
-			err = g.barred(r, asked.Runs.Digest)
+			err = g.barred(r, asked.For(call.KeyFrom(asked.KeySource())).Runs.Digest)
 		}
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (g *guard) Try(ctx context.Context, call *gateway.Call, reply *gateway.Repl
 // barred returns why the source does not run, or nil: what has the same is in quarantine.
 func (g *guard) barred(r *rules, d script.Digest) *script.Error {
 	for other, err := range r.quarantined {
-		if o := g.table.Get(other); o != nil && o.Runs.Digest == d {
+		if o := g.table.Get(other); o != nil && (o.Runs.Digest == d || o.OfCandidate().Runs.Digest == d) {
 			return err
 		}
 	}
