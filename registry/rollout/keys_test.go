@@ -127,11 +127,13 @@ func TestComparedByKey(t *testing.T) {
 		"as before": {fine, fine, passed, ""},
 		"it fails more often": {
 			func(since time.Duration) *script.StepCalls { return perSecond(1, time.Millisecond, 1, since) }, fine,
-			[]string{"failed in step 1"}, "",
+			[]string{"failed in step 1"},
+			"",
 		},
 		"it is slower": {
 			func(since time.Duration) *script.StepCalls { return perSecond(100, 10*time.Millisecond, 100, since) }, fine,
-			[]string{"failed in step 1 its p99"}, "",
+			[]string{"failed in step 1 its p99"},
+			"",
 		},
 		"what both call is down": {
 			func(since time.Duration) *script.StepCalls { return perSecond(1, time.Millisecond, 1, since) },
