@@ -152,7 +152,7 @@ func unstaged(o script.Object) script.Object {
 		return o
 	}
 	r, c := *o.Release, *o.Release.Candidate
-	c.Threshold, c.Selections = 0, nil
+	c.Threshold, c.Selections, c.Keys = 0, nil, nil
 	c.Failed = cmp.Or(c.Failed, "the agent fetches again what the "+c.Set.String()+" needs")
 	r.Candidate = &c
 	return script.Object{Release: &r}
@@ -175,20 +175,26 @@ func alone(o script.Object) script.Object {
 // need not wait for it.
 func (s *state) warm(ctx context.Context, log *slog.Logger) {
 	for r := range s.table.All() {
-		if ctx.Err() != nil || s.programs.Full() {
-			return
+		for ; r != nil; r = r.Keyed {
+			if ctx.Err() != nil || s.programs.Full() {
+				return
+			}
+			s.warmUp(r, log)
 		}
-		key := cache.KeyOf(r.Runs)
-		if s.elsewhere(r.Name.Tenant) || s.programs.Has(key) || !s.store.HasSource(key.Digest) {
-			continue
-		}
-		source, err := s.store.Source(key.Digest)
-		if err == nil {
-			err = s.programs.Prepare(key, source, false)
-		}
-		if err != nil {
-			log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
-		}
+	}
+}
+
+func (s *state) warmUp(r *cache.Release, log *slog.Logger) {
+	key := cache.KeyOf(r.Runs)
+	if s.elsewhere(r.Name.Tenant) || s.programs.Has(key) || !s.store.HasSource(key.Digest) {
+		return
+	}
+	source, err := s.store.Source(key.Digest)
+	if err == nil {
+		err = s.programs.Prepare(key, source, false)
+	}
+	if err != nil {
+		log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
 	}
 }
 
@@ -279,7 +285,16 @@ func (s *state) diskError(now time.Time) error {
 
 // Prepare implements follow.State.
 func (s *state) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, bulk bool) error {
-	key := cache.KeyOf(r.RunsOn(s.agent))
+	err := s.prepare(r.Name.Tenant, r.RunsOn(s.agent), sources, bulk)
+	if err == nil && r.KeysOn(s.agent) > 0 {
+		err = s.prepare(r.Name.Tenant, r.Candidate.Version, sources, bulk)
+	}
+	return err
+}
+
+// prepare makes sure that a version of the tenant can run here.
+func (s *state) prepare(tenant string, v script.Version, sources map[script.Digest][]byte, bulk bool) error {
+	key := cache.KeyOf(v)
 	if s.programs.Has(key) {
 		return nil
 	}
@@ -290,7 +305,7 @@ func (s *state) Prepare(_ context.Context, r script.Release, sources map[script.
 			return script.Errorf(script.Unavailable, "disk", "its source cannot be read: %w", err)
 		}
 	}
-	if s.elsewhere(r.Name.Tenant) {
+	if s.elsewhere(tenant) {
 		return s.programs.Check(key, source)
 	}
 	return s.programs.Prepare(key, source, !bulk)

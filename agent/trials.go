@@ -78,6 +78,8 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 	for _, r := range candidates {
 		key := wire.ReleaseKey(r.Name)
 		t, tested := all[key]
+		besides := r.Besides()
+		r = r.OfCandidate()
 		tested = tested && t.Version == r.Candidate.Version.Number && t.Attempt == r.Candidate.Attempt
 		switch {
 		case tested && t.rank == rankTested && t.Err == nil && r.Candidate.Step > 0:
@@ -93,6 +95,9 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		}
 		if r.StepCalls != nil {
 			t.StepCalls = r.StepCalls.Read()
+		}
+		if besides != nil {
+			t.ActiveCalls = besides.Read()
 		}
 		if r.Calls != nil || r.StepCalls != nil {
 			t.rank = min(t.rank, rankCounted)

@@ -36,7 +36,7 @@ func troubled(live *cache.Release, q worker.Quarantined) script.Revision {
 	switch {
 	case live == nil:
 		return q.Revision
-	case live.Candidate != nil && live.Candidate.Failed == "" && live.Calls == nil && !live.Untried():
+	case live.Candidate != nil && live.Candidate.Failed == "" && live.OfCandidate().Calls == nil && !live.Untried():
 		return live.Revision - 1
 	}
 	return live.Revision

@@ -76,7 +76,8 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Selections, c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, nil, 0, now, "", "", printable(why, script.MaxFailedBytes)
+	c.Threshold, c.Selections, c.Keys = 0, nil, nil
+	c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, now, "", "", printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }

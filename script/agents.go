@@ -108,9 +108,13 @@ func (s Selection) selects(bucket uint32, labels map[string]string) bool {
 	return (bucket < s.Threshold || s.Threshold == AllSelected) && s.Selector.Matches(labels)
 }
 
-// String is "zone=a", "10 %", or "10 % of zone=a".
+// String is "zone=a", "10 %", "10 % of zone=a", "10 % of keys", or "10 % of keys on zone=a".
 func (s Step) String() string {
 	switch {
+	case s.By == ByKey && s.Selector == "":
+		return fmt.Sprintf("%d %% of keys", s.Percent)
+	case s.By == ByKey:
+		return fmt.Sprintf("%d %% of keys on %s", s.Percent, s.Selector)
 	case s.Selector == "":
 		return fmt.Sprintf("%d %%", s.Percent)
 	case s.Percent == 0:
@@ -119,8 +123,12 @@ func (s Step) String() string {
 	return fmt.Sprintf("%d %% of %s", s.Percent, s.Selector)
 }
 
-// Agents is "10 % of the agents", "the agents with zone=a", or "10 % of the agents with zone=a".
+// Agents is "10 % of the agents", "the agents with zone=a", or "10 % of the agents with zone=a". Of a
+// step by key it begins with "10 % of the keys on".
 func (s Step) Agents() string {
+	if s.By == ByKey {
+		return fmt.Sprintf("%d %% of the keys on %s", s.Percent, s.Selector.agents())
+	}
 	switch {
 	case s.Selector == "":
 		return fmt.Sprintf("%d %% of the agents", s.Percent)
@@ -128,4 +136,12 @@ func (s Step) Agents() string {
 		return fmt.Sprintf("the agents with %s", s.Selector)
 	}
 	return fmt.Sprintf("%d %% of the agents with %s", s.Percent, s.Selector)
+}
+
+// agents is "all agents", or "the agents with zone=a".
+func (s AgentSelector) agents() string {
+	if s == "" {
+		return "all agents"
+	}
+	return fmt.Sprintf("the agents with %s", string(s))
 }

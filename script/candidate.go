@@ -31,6 +31,9 @@ type Candidate struct {
 	// Selections are of the steps with selectors so far: what they select runs it, too. There is
 	// one for each selector.
 	Selections []Selection
+	// Keys are of the steps by key so far: agents that they select run it for calls whose key has a
+	// bucket below the threshold. There is one for each selector, which may be zero.
+	Keys []Selection
 	// Since is when the step began, a pause ended or it was given up, by the registry's clock.
 	Since time.Time
 	// Running is since when the agents of the step run it: the step's pause counts from then.
@@ -109,7 +112,8 @@ func (r *Release) NoCandidate() error {
 }
 
 // RunsOn returns the version that the agent runs: the candidate if that selects the agent,
-// else the active one. Of a release that is Untried nothing runs.
+// else the active one, also if KeysOn has calls run the candidate. Of a release that is Untried
+// nothing runs.
 func (r *Release) RunsOn(agent Agent) Version {
 	if c := r.Candidate; c != nil && c.Selects(r.Name, agent) {
 		return c.Version
@@ -118,11 +122,14 @@ func (r *Release) RunsOn(agent Agent) Version {
 }
 
 // SelectsAny reports whether the candidate, of a script's release, selects agents at all.
-func (c *Candidate) SelectsAny() bool { return c.Threshold > 0 || len(c.Selections) > 0 }
+func (c *Candidate) SelectsAny() bool {
+	return c.Threshold > 0 || len(c.Selections) > 0 || len(c.Keys) > 0
+}
 
-// Selects reports whether the agent is to run the candidate, which is of the script.
+// Selects reports whether the agent is to run the candidate, which is of the script, for all calls:
+// see KeysOn.
 func (c *Candidate) Selects(name Name, agent Agent) bool {
-	if !c.SelectsAny() {
+	if c.Threshold == 0 && len(c.Selections) == 0 {
 		return false
 	}
 	bucket := Bucket(agent.Name, c.BucketName(name))
@@ -132,6 +139,9 @@ func (c *Candidate) Selects(name Name, agent Agent) bool {
 // StepSelects is Selects by the step alone that the candidate is in. An agent that it does not
 // select runs the candidate since an earlier step, if it does.
 func (c *Candidate) StepSelects(name Name, step Step, agent Agent) bool {
+	if step.By == ByKey {
+		return step.Selector.Matches(agent.Labels)
+	}
 	bucket := Bucket(agent.Name, c.BucketName(name))
 	if step.Selector == "" {
 		return bucket < c.Threshold
@@ -152,12 +162,20 @@ func (c *Candidate) Selection(selector AgentSelector) Selection {
 // Select has the candidate select what the step does, with the threshold, besides what it
 // selects already.
 func (c *Candidate) Select(step Step, threshold uint32) {
-	if step.Selector == "" {
+	switch {
+	case step.By == ByKey:
+		c.Keys = selecting(c.Keys, step.Selector, threshold)
+	case step.Selector == "":
 		c.Threshold = threshold
-		return
+	default:
+		c.Selections = selecting(c.Selections, step.Selector, threshold)
 	}
-	of := func(s Selection) bool { return s.Selector == step.Selector }
-	c.Selections = append(slices.DeleteFunc(slices.Clone(c.Selections), of), Selection{Selector: step.Selector, Threshold: threshold})
+}
+
+// selecting returns the list with the selector's threshold.
+func selecting(list []Selection, selector AgentSelector, threshold uint32) []Selection {
+	of := func(s Selection) bool { return s.Selector == selector }
+	return append(slices.DeleteFunc(slices.Clone(list), of), Selection{Selector: selector, Threshold: threshold})
 }
 
 // StepOf returns the step of the release's plan that its candidate is in; ok is false if there

@@ -41,6 +41,8 @@ type Plan struct {
 	// After are scripts of the same tenant. A candidate that has passed its tests waits until none
 	// of them has a candidate, and all of them are live.
 	After []Name `json:",omitempty"`
+	// Key is where the steps by key take the keys of requests from. Without it, calls carry their keys.
+	Key KeySource `json:",omitempty"`
 }
 
 // DeadlineAction is what happens to a candidate at its ProgressDeadline.
@@ -132,7 +134,10 @@ func (p Plan) Calls() uint64 {
 type Step struct {
 	// Percent of the agents, rounded up: of those with the labels of Selector, if it has one. It
 	// grows from step to step of the same Selector. 0 takes all that have the labels.
+	//
+	// Or of the keys of calls, on all agents that Selector selects.
 	Percent int
+	By      By `json:",omitempty"`
 	// Selector says which agents the step takes; the zero AgentSelector any.
 	Selector AgentSelector `json:",omitempty"`
 	// Pause is how long the step lasts at least, from when the agents were chosen.
@@ -173,6 +178,9 @@ func (p Plan) Validate(field string) error {
 			return err
 		}
 	}
+	if err := p.validateKey(field + ".key"); err != nil {
+		return err
+	}
 	if err := p.validateBounds(field); err != nil {
 		return err
 	}
@@ -184,6 +192,9 @@ func (p Plan) Validate(field string) error {
 
 // validateShare refuses a step that takes none, or no more than the steps before it.
 func (s Step) validateShare(at string, before []Step) error {
+	if err := s.validateBy(at, before); err != nil {
+		return err
+	}
 	switch {
 	case s.Selector != "" && s.Percent == 0:
 	case s.Percent < 1 || s.Percent > 99:
@@ -193,7 +204,7 @@ func (s Step) validateShare(at string, before []Step) error {
 		switch {
 		case b.Selector != "" && b.Percent == 0 && s.Selector != "" && s.Selector.Within(b.Selector):
 			return Errorf(Invalid, at+".selector", "all agents with %s run the version since step %d: leave the step out", s.Selector, i+1)
-		case b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
+		case s.By == b.By && b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
 			if s.Selector == "" {
 				return Errorf(Invalid, at+".percent", "%d is not more than %d, the percent of the step before", s.Percent, b.Percent)
 			}
@@ -291,7 +302,7 @@ func (p Plan) Lasts(step int) time.Duration {
 func (p Plan) Equal(q Plan) bool {
 	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
 		p.MaxLatencyIncrease == q.MaxLatencyIncrease && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
-		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && p.OnDeadline == q.OnDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After)
+		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && p.OnDeadline == q.OnDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After) && p.Key == q.Key
 }
 
 func sameNumber[N int | float64](a, b *N) bool {

@@ -21,30 +21,48 @@ type chain struct {
 // events has the releases that run on each event, by "tenant/name".
 type events map[event]map[string]*Release
 
-// eventOf returns the event that the release runs on; zero if there is none, or nothing runs of it.
-func eventOf(r *Release) event {
-	if r.Trigger.Event == "" || !r.Enabled || r.Untried() {
-		return event{}
+// eventsOf returns the events that the release runs on: that of what Runs, and that of Keyed if it is
+// another one. They are zero if there is none, or nothing runs of the release.
+func eventsOf(r *Release) (of [2]event) {
+	if !r.Enabled || r.Untried() {
+		return of
 	}
-	return event{r.Name.Tenant, r.Trigger.Event}
+	if r.Trigger.Event != "" {
+		of[0] = event{r.Name.Tenant, r.Trigger.Event}
+	}
+	if k := r.Keyed; k != nil && k.Trigger.Event != "" && k.Trigger.Event != r.Trigger.Event {
+		of[1] = event{r.Name.Tenant, k.Trigger.Event}
+	}
+	return of
 }
+
+// inChain reports whether the table has the release in a chain.
+func (r *Release) inChain() bool { return r.chained != [2]event{} }
 
 // replace puts one release of the script in the place of another, either of which may be nil, and
 // notes the events whose chains change.
 func (e events) replace(name string, old, with *Release, changed map[event]struct{}) {
-	if old != nil && old.chained != (event{}) {
-		delete(e[old.chained], name)
-		changed[old.chained] = struct{}{}
+	if old != nil {
+		for _, of := range old.chained {
+			if of != (event{}) {
+				delete(e[of], name)
+				changed[of] = struct{}{}
+			}
+		}
 	}
 	if with == nil {
 		return
 	}
-	if with.chained = eventOf(with); with.chained != (event{}) {
-		if e[with.chained] == nil {
-			e[with.chained] = map[string]*Release{}
+	with.chained = eventsOf(with)
+	for _, of := range with.chained {
+		if of == (event{}) {
+			continue
 		}
-		e[with.chained][name] = with
-		changed[with.chained] = struct{}{}
+		if e[of] == nil {
+			e[of] = map[string]*Release{}
+		}
+		e[of][name] = with
+		changed[of] = struct{}{}
 	}
 }
 
@@ -58,9 +76,12 @@ func (e events) chain(of event) *chain {
 	case n > script.MaxEventScripts:
 		return &chain{count: n}
 	}
-	return &chain{count: len(releases), releases: slices.SortedFunc(maps.Values(releases), func(a, b *Release) int {
-		return cmp.Or(cmp.Compare(b.Trigger.Priority, a.Trigger.Priority), cmp.Compare(a.Name.Script, b.Name.Script))
-	})}
+	return &chain{count: len(releases), releases: slices.SortedFunc(maps.Values(releases), InTurn)}
+}
+
+// InTurn orders releases of a tenant as a chain runs them.
+func InTurn(a, b *Release) int {
+	return cmp.Or(cmp.Compare(b.Trigger.Priority, a.Trigger.Priority), cmp.Compare(a.Name.Script, b.Name.Script))
 }
 
 // rechain makes the chains of the events anew in a view that nobody else has yet. Only the scripts
@@ -83,8 +104,8 @@ func (t *Table) rechain(v *view, changed map[event]struct{}) {
 	}
 }
 
-// Chain returns the releases of the tenant that run on the event, as they are live at one moment, in
-// their order, and how many there are. There are no releases in it if these are more than
+// Chain returns the releases of the tenant that run on the event, or whose Keyed does, as they are live
+// at one moment, in the order of what Runs, and how many there are. There are no releases in it if these are more than
 // script.MaxEventScripts. It allocates nothing, and nobody changes what it returns.
 func (t *Table) Chain(tenant, name string) (releases []*Release, count int) {
 	of := event{tenant, name}
@@ -105,7 +126,7 @@ type past struct {
 }
 
 func (p *past) keep(r *Release) {
-	if len(p.releases) > 0 && r.chained != (event{}) {
+	if len(p.releases) > 0 && r.inChain() {
 		p.releases[p.next] = r
 		p.next = (p.next + 1) % len(p.releases)
 	}
@@ -118,20 +139,21 @@ func (t *Table) KeepPast(releases int) {
 	t.past = past{releases: make([]*Release, releases)}
 }
 
-// Edition returns the release of the script "tenant/name" that runs the version: the live one, or
-// one of the past that is kept; else nil.
+// Edition returns the release of the script "tenant/name" that runs the version: the live one, its
+// Keyed, or one of the past that is kept; else nil.
 func (t *Table) Edition(name string, version uint64) *Release {
-	if r := t.Get(name); r != nil && r.Runs.Number == version {
+	live := func() *Release { return t.Get(name).running(version) }
+	if r := live(); r != nil {
 		return r
 	}
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	if r := t.Get(name); r != nil && r.Runs.Number == version {
+	if r := live(); r != nil {
 		return r
 	}
 	for i := range t.past.releases { // the latest first
 		n := len(t.past.releases)
-		if r := t.past.releases[(t.past.next-1-i+2*n)%n]; r != nil && r.Runs.Number == version && r.Name.String() == name {
+		if r := t.past.releases[(t.past.next-1-i+2*n)%n].running(version); r != nil && r.Name.String() == name {
 			return r
 		}
 	}

@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"math"
 	"sync/atomic"
-	"time"
 	"unique"
 
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -35,14 +33,18 @@ type Release struct {
 	// StepCalls are those of what Runs here in the candidate's step, if the plan compares the
 	// candidate with the active version; nil otherwise.
 	StepCalls *StepCounts
+	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
+	// has the rest of the release, too, and no Keyed of its own.
+	Keyed *Release
 
-	plan     *script.Plan    // of the release, if it compares and applies to the candidate; nil otherwise
+	keys     byKey
+	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise
 	active   *script.Edition // of the release, unless Runs is it; without its source and tests
 	limits   script.Limits   // as they were set
 	editions []edition
 	made     wire.Sum              // its fingerprint when it was made
 	counted  wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
-	chained  event                 // in whose chain the table has it; guarded by Table.writing
+	chained  [2]event              // in whose chains the table has it; guarded by Table.writing
 	entry    atomic.Pointer[entry] // of the active program, while it is compiled
 }
 
@@ -63,9 +65,13 @@ type edition struct {
 func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
 // NewReleaseOn returns r, which is not deleted, ready to be called on the agent: Runs is what
-// r.RunsOn says.
+// r.RunsOn says, and Keyed what r.KeysOn does.
 func NewReleaseOn(agent script.Agent, r script.Release) *Release {
-	return newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
+	live := newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
+	if threshold := r.KeysOn(agent); threshold > 0 {
+		live.splitByKey(&r, threshold)
+	}
+	return live
 }
 
 func newRelease(r script.Release, runs script.Version, spec script.Spec) *Release {
@@ -90,13 +96,12 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active, live.Calls = &script.Edition{Version: interned(r.Active), Spec: r.Settings.Spec}, &Counts{}
 			live.active.Spec.Tests = nil
 		}
-		if plan := r.Plan(); plan.Compares() {
-			if c.Set == nil { // which has its plan with it
-				live.plan = new(*plan)
-			}
-			if c.Step > 0 && c.Failed == "" {
-				live.StepCalls = &StepCounts{Step: c.Step}
-			}
+		plan := r.Plan()
+		if c.Set == nil && (plan.Compares() || plan.Key != "") { // a change set has its plan with it
+			live.plan = new(*plan)
+		}
+		if plan.Compares() && c.Step > 0 && c.Failed == "" {
+			live.StepCalls = &StepCounts{Step: c.Step}
 		}
 	}
 	for i, v := range r.Retained {
@@ -110,8 +115,15 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 }
 
 // Fingerprint returns wire.Fingerprint of the release as it is in memory now: not all
-// limits are in it.
-func (r *Release) Fingerprint() wire.Sum { return wire.Fingerprint(r.Script()) }
+// limits are in it. If Keyed is not what it was made as, it is that of Keyed.
+func (r *Release) Fingerprint() wire.Sum {
+	if k := r.Keyed; k != nil {
+		if now := k.Fingerprint(); now != k.made {
+			return now
+		}
+	}
+	return wire.Fingerprint(r.Script())
+}
 
 // Script returns the release with all that decides what a call does, which is what
 // NewRelease needs; the rest, such as authors, is not kept.
@@ -188,53 +200,6 @@ func (r *Release) Staged(number uint64) *script.Membership {
 		return c.Set
 	}
 	return nil
-}
-
-// goOn makes the counts of the release before go on, if the same attempt of the same
-// candidate ran there. Another fleet gives the same numbers to other candidates.
-func (r *Release) goOn(before *Release) {
-	if before == nil || r.Candidate == nil || before.Candidate == nil {
-		return
-	}
-	now, was := r.Candidate, before.Candidate
-	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || r.Runs.Number != before.Runs.Number {
-		return
-	}
-	if !now.Set.Same(was.Set) {
-		return
-	}
-	if r.Calls != nil && before.Calls != nil {
-		r.Calls = before.Calls
-	}
-	if r.StepCalls != nil && before.StepCalls != nil && r.StepCalls.Step == before.StepCalls.Step {
-		r.StepCalls = before.StepCalls
-	}
-}
-
-// Note counts a call of what Runs here by the kind of its error, if calls are counted. One that
-// ended for a reason that is not the script's does not count.
-func (r *Release) Note(kind script.Kind, took time.Duration) {
-	switch kind {
-	case "", script.Script, script.Limit, script.Timeout:
-	default:
-		return
-	}
-	if r.Calls != nil {
-		r.Calls.note(kind != "")
-	}
-	if r.StepCalls != nil {
-		r.StepCalls.note(kind != "", took)
-	}
-}
-
-// NoteDeath counts a call that the process which ran it has not lived to count.
-func (r *Release) NoteDeath() {
-	if r.Calls != nil {
-		r.Calls.Add(1, 1)
-	}
-	if r.StepCalls != nil {
-		r.StepCalls.note(true, math.MaxInt64)
-	}
 }
 
 // interned returns v with the words that many have.

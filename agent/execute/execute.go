@@ -127,7 +127,7 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 }
 
 func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
-	release, number, err := x.find(asked, trial)
+	release, number, counts, err := x.pick(asked, trial)
 	if err != nil {
 		reply.OnError = x.onError(ctx, release, number)
 		return err
@@ -137,14 +137,14 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 		// The release may have been replaced, and its source removed, before
 		// its program was loaded: then the call has not begun, and runs what
 		// is live now.
-		again, _, gone := x.find(asked, trial)
+		again, _, counted, gone := x.pick(asked, trial)
 		if gone != nil || again == release {
 			return err
 		}
-		release = again
+		release, counts = again, counted
 		loaded, err = x.load(ctx, release, number, reply)
 	}
-	counts := !trial && release.Candidate != nil && reply.Version == release.Runs.Number
+	counts = counts && reply.Version == release.Runs.Number
 	c := x.calls.Get().(*call)
 	err = x.run(ctx, c, release, &loaded, counts, asked, reply)
 	c.invocation, c.admission, c.settings, c.staged = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}

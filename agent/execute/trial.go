@@ -34,3 +34,21 @@ func note(ctx context.Context, release *cache.Release, err error, took, waited t
 	}
 	release.Note(kind, took-waited)
 }
+
+// pick is find, for a call that may have a key. counts: it is among the calls that decide what becomes
+// of the candidate, if it runs what Runs in the release. Where keys decide what calls run, these are
+// the calls with keys that name no version: others do not come from the same users. An edition of a
+// chain was picked when the chain began, by the same key.
+func (x *Executor) pick(asked *gateway.Call, trial bool) (r *cache.Release, number uint64, counts bool, err error) {
+	r, number, err = x.find(asked, trial)
+	switch {
+	case err != nil || trial || r.Candidate == nil:
+		return r, number, false, err
+	case r.Keyed == nil:
+		return r, number, true, nil
+	case number != 0:
+		return r, number, false, nil
+	}
+	key := asked.KeyFrom(r.KeySource())
+	return r.For(key), 0, key != "", nil
+}

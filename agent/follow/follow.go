@@ -214,6 +214,9 @@ type Trial struct {
 	// StepCalls are those of what runs here in the candidate's step, if they are compared; nil for
 	// none.
 	StepCalls *script.StepCalls
+	// ActiveCalls are likewise those of the active version, if the keys of calls decide which of the two
+	// they run. StepCalls are those of the candidate then.
+	ActiveCalls *script.StepCalls
 }
 
 // Follower follows the feed of one registry.

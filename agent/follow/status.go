@@ -75,6 +75,7 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 
 			KnowsSelectors:  true,
 			KnowsChangeSets: true,
+			KnowsKeys:       true,
 		},
 		random:  random,
 		tenants: cfg.Tenants.Globs(),
@@ -222,6 +223,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Software:          s.base.GetSoftware(),
 		KnowsSelectors:    s.base.GetKnowsSelectors(),
 		KnowsChangeSets:   s.base.GetKnowsChangeSets(),
+		KnowsKeys:         s.base.GetKnowsKeys(),
 		ActivatedRevision: int64(activated),
 		Failures:          failures,
 		Leaving:           leaving,

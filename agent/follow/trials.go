@@ -31,7 +31,11 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls, ProcessEnded: t.ProcessEnded,
 		}
 		if t.Err == nil {
-			m.StepCalls = stepCalls(t.StepCalls, maxAllCalls/len(trials))
+			most := maxAllCalls / len(trials)
+			if t.ActiveCalls != nil {
+				most /= 2
+			}
+			m.StepCalls, m.ActiveCalls = stepCalls(t.StepCalls, most), stepCalls(t.ActiveCalls, most)
 		} else {
 			failed++
 			most := maxVerdict

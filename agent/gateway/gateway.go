@@ -18,9 +18,10 @@ type Executor interface {
 	Execute(ctx context.Context, call *Call, reply *Reply) error
 
 	// Chain appends to dst the scripts of the tenant that run on the event and match the
-	// request, in their order: all as they are live at one moment. There are none if none matches. Its errors are *script.Error: NotFound
-	// if no script has the event, Limit if too many have it or match.
-	Chain(dst []Link, tenant, event string, asked *script.Asked) ([]Link, error)
+	// request, in their order: all as they are live at one moment, and each in the version that the key
+	// of the call runs. There are none if none matches. Its errors are *script.Error: NotFound if no
+	// script has the event, Limit if too many have it or match.
+	Chain(dst []Link, tenant, event string, asked *script.Asked, call *Call) ([]Link, error)
 
 	// List returns the live scripts in order of tenant and name.
 	List() []Script
@@ -39,9 +40,33 @@ type Call struct {
 	Args [][]byte
 	// Traceparent is the caller's W3C trace context, or "".
 	Traceparent string
+	// Key is what the call counts as in a rollout by key, as the caller says; "" for none.
+	Key string
+	// Request is the client's request that the call is about, from which the plan of a rollout may
+	// take the key; nil if the agent does not know it.
+	Request Keys
 	// Edition is what Executor.Chain returned with the script, whose name alone Script is then;
 	// else nil. It runs as it was live then, whatever is live by now.
 	Edition Edition
+}
+
+// Keys are the parts of a request that can be keys.
+type Keys interface {
+	// Key returns the part that source names; "" if the request has none, or several.
+	Key(source script.KeySource) string
+}
+
+// KeyFrom returns the key of the call in a rollout whose plan takes it from source: from the request,
+// if that is known and source is not "", or else what the caller says. "" is none.
+func (c *Call) KeyFrom(source script.KeySource) string {
+	key := c.Key
+	if source != "" && c.Request != nil {
+		key = c.Request.Key(source)
+	}
+	if len(key) > script.MaxKeyBytes {
+		return ""
+	}
+	return key
 }
 
 // Edition is a script as it was live at one moment. Only the executor knows what it is.

@@ -32,7 +32,7 @@ func TestAChainInAProcess(t *testing.T) {
 	w.answer("acme/a")
 
 	asked := script.AskedOf("GET", "shop.example", "/", nil)
-	links, err := w.router.Chain(nil, "acme", "pre", &asked)
+	links, err := w.router.Chain(nil, "acme", "pre", &asked, &gateway.Call{})
 	if err != nil || len(links) != 4 {
 		t.Fatalf("%v, %v", links, err)
 	}

@@ -24,16 +24,17 @@ const (
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. A trial is a call that one of a script's tests makes.
 func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
-	ref, limits := call.Script, script.Limits{}
+	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
+	asked, limits := call.Script, script.Limits{}
 	if chained {
-		ref, limits = script.Ref{Name: edition.Name, Version: edition.Runs.Number}.String(), edition.Limits
+		asked, limits = runs, edition.Limits
 		reply.OnError = script.OnError{}
 		if edition.OnError != nil {
 			reply.OnError = *edition.OnError
 		}
 	} else if onError := t.pool.cfg.Node.OnError; onError != nil {
-		reply.OnError = onError(ctx, ref)
+		reply.OnError = onError(ctx, runs)
 	}
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
@@ -49,17 +50,34 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	}
 	defer p.leave()
 	if !chained {
-		limits = t.limits(ref)
+		limits = t.limits(asked)
 	}
 	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: ref, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained})
+		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained, Key: key})
 	if err != nil && trial {
-		return t.lostTrial(p, ref, t.lost(ctx, err))
+		return t.lostTrial(p, asked, t.lost(ctx, err))
 	}
 	if err != nil {
 		return t.lost(ctx, err)
 	}
 	return believe(resp, limits.ResultBytes, reply)
+}
+
+// keyed returns the key of the call, which the process does not look for in the client's request, and
+// a reference to what the call runs.
+func (t *tenant) keyed(call *gateway.Call) (key, ref string) {
+	if r, ok := call.Edition.(*cache.Release); ok {
+		return call.KeyFrom(r.KeySource()), script.Ref{Name: r.Name, Version: r.Runs.Number}.String()
+	}
+	r := t.pool.cfg.Node.Table.Get(call.Script) // nil if it names a version
+	if r == nil || r.Keyed == nil {
+		return call.KeyFrom(""), call.Script
+	}
+	key = call.KeyFrom(r.KeySource())
+	if runs := r.For(key); runs != r {
+		return key, script.Ref{Name: r.Name, Version: runs.Runs.Number}.String()
+	}
+	return key, call.Script
 }
 
 // limits returns those of a script, by its reference: the widest of the release that is
@@ -71,7 +89,7 @@ func (t *tenant) limits(ref string) script.Limits {
 	}
 	limits, found := script.Limits{}, false
 	if r := t.pool.cfg.Node.Table.Get(name); r != nil {
-		limits, found = r.Limits, true
+		limits, found = r.Widest(), true
 	}
 	if last := t.last.Load(); last != nil {
 		if next, ok := last.limits[name]; ok {

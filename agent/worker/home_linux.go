@@ -122,7 +122,10 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
-		if r.Calls != nil {
+		if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil && r.Besides() != nil && besides.Calls() <= maxCalls {
+			r.Besides().Add(*besides)
+		}
+		if r = r.OfCandidate(); r.Calls != nil {
 			calls := min(c.GetCalls(), maxCalls)
 			r.Calls.Add(calls, min(c.GetFailedCalls(), calls))
 		}

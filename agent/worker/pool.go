@@ -75,7 +75,7 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 			settings := o.Tenant.Settings.OrDefaults()
 			c.settings = &settings
 		case o.Release != nil:
-			c.limits[o.Release.Name.String()] = o.Release.SpecOn(p.cfg.Node.Agent).Limits.OrDefaults()
+			c.limits[o.Release.Name.String()] = widest(o.Release, p.cfg.Node.Agent)
 		}
 	}
 	for _, key := range removed {
@@ -102,6 +102,16 @@ func (p *Pool) Committed(put []script.Object, removed []string) {
 		}
 	}
 	await(tellings)
+}
+
+// widest returns the limits on time and results that hold for all calls of the release on the agent.
+func widest(r *script.Release, agent script.Agent) script.Limits {
+	limits := r.SpecOn(agent).Limits.OrDefaults()
+	if r.KeysOn(agent) > 0 {
+		other := r.Candidate.Spec.Limits.OrDefaults()
+		limits.Timeout, limits.ResultBytes = max(limits.Timeout, other.Timeout), max(limits.ResultBytes, other.ResultBytes)
+	}
+	return limits
 }
 
 // PublishersChanged takes from processes what Config.Node.Publishers do not vouch for any more,

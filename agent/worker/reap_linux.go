@@ -50,7 +50,7 @@ func (t *tenant) reap(p *process) {
 func (t *tenant) noteEnd(running map[script.Name]script.Revision) {
 	culprit, found := t.blame.culprit(running)
 	for r := range t.pool.cfg.Node.Table.All() {
-		if r.Name.Tenant != t.name || r.Calls == nil {
+		if r = r.OfCandidate(); r.Name.Tenant != t.name || r.Calls == nil {
 			continue
 		}
 		if _, ran := running[r.Name]; found && r.Name == culprit || !found && (ran || len(running) == 0) {
@@ -205,6 +205,9 @@ func (t *tenant) runsAlready(r *script.Release) bool {
 		return false
 	}
 	agent := t.pool.cfg.Node.Agent
+	if was, is := live.Keyed, r.KeysOn(agent) > 0; (was != nil) != is || is && !was.Runs.SameProgram(r.Candidate.Version) {
+		return false
+	}
 	spec := r.SpecOn(agent)
 	return live.Runs.SameProgram(r.RunsOn(agent)) && live.Limits == spec.Limits.OrDefaults() && bytes.Equal(live.Config, spec.Config)
 }

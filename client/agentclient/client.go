@@ -130,7 +130,7 @@ func (c *Client) Call(ctx context.Context, ref string, args ...any) (*Result, er
 		defer cancel()
 	}
 	req := &agentv1.ExecuteStreamRequest{
-		Call:        &agentv1.ExecuteRequest{Script: ref, Args: encoded},
+		Call:        &agentv1.ExecuteRequest{Script: ref, Args: encoded, Key: keyOf(ctx)},
 		Traceparent: traceparentOf(ctx),
 	}
 	first := c.next.Add(1)
@@ -228,6 +228,19 @@ type traceparentKey struct{}
 // context to the agent.
 func ContextWithTraceparent(ctx context.Context, traceparent string) context.Context {
 	return context.WithValue(ctx, traceparentKey{}, traceparent)
+}
+
+type rolloutKey struct{}
+
+// ContextWithKey returns a context whose calls carry a key, such as the id of a user. In a rollout by
+// key, calls with the same key run the same version on each agent.
+func ContextWithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, rolloutKey{}, key)
+}
+
+func keyOf(ctx context.Context) string {
+	key, _ := ctx.Value(rolloutKey{}).(string)
+	return key
 }
 
 func traceparentOf(ctx context.Context) string {

@@ -133,6 +133,16 @@ func TestTraceparent(t *testing.T) {
 	}
 }
 
+func TestKey(t *testing.T) {
+	x := gatewaytest.New()
+	x.Set("acme/key", gatewaytest.Key)
+	c := newClient(t, startAgent(t, x).path)
+	got, err := c.Call(agentclient.ContextWithKey(t.Context(), "ann"), "acme/key")
+	if err != nil || string(got.Values[0]) != `{"allow":false,"body":"ann, no request"}` {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestDeadlines(t *testing.T) {
 	a := startAgent(t, gatewaytest.New())
 	c := newClient(t, a.path, agentclient.WithTimeout(10*time.Millisecond))

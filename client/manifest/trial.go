@@ -15,8 +15,8 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "onDeadline", "after"}
-	stepFields    = []string{"percent", "selector", "pause", "approval", "gate"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "onDeadline", "after", "key"}
+	stepFields    = []string{"percent", "by", "selector", "pause", "approval", "gate"}
 	gateFields    = []string{"prometheus", "webhook", "query", "min", "max"}
 	testFields    = []string{"name", "request", "expect", "error"}
 	percentiles   = []string{"p50", "p95", "p99"}
@@ -54,6 +54,7 @@ func (d *decoder) rollout(n *yaml.Node, path string, of ...script.Name) script.P
 		plan.ProgressDeadline = d.pause(deadline, path+".progressDeadline")
 	}
 	plan.OnDeadline = d.deadlineAction(fields["onDeadline"], path+".onDeadline")
+	plan.Key = d.keySource(fields["key"], path+".key")
 	for i, item := range d.list(fields["after"], path+".after") {
 		plan.After = append(plan.After, d.name(item, fmt.Sprintf("%s.after[%d]", path, i)))
 	}
@@ -83,6 +84,34 @@ func (d *decoder) deadlineAction(n *yaml.Node, path string) script.DeadlineActio
 	return action
 }
 
+// keySource returns where keys come from; the zero KeySource if nothing is said.
+func (d *decoder) keySource(n *yaml.Node, path string) script.KeySource {
+	if n == nil {
+		return ""
+	}
+	text, ok := d.text(n, path)
+	if !ok {
+		return ""
+	}
+	source, err := script.ParseKeySource(path, text)
+	d.blame(n, path, err)
+	return source
+}
+
+// by returns of what the step takes a share.
+func (d *decoder) by(n *yaml.Node, path string) script.By {
+	if n == nil {
+		return script.ByAgent
+	}
+	text, ok := d.text(n, path)
+	if !ok {
+		return script.ByAgent
+	}
+	by, err := script.ParseBy(path, text)
+	d.blame(n, path, err)
+	return by
+}
+
 // name returns the script that is named; the zero Name if none is.
 func (d *decoder) name(n *yaml.Node, path string) script.Name {
 	text, ok := d.text(n, path)
@@ -101,6 +130,7 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	if !ok {
 		return s
 	}
+	s.By = d.by(fields["by"], path+".by")
 	switch {
 	case fields["percent"] != nil:
 		s.Percent = d.whole(fields["percent"], path+".percent", "percent")

@@ -166,6 +166,7 @@ func TestImports(t *testing.T) {
 // quirks are known in one place.
 func TestOwners(t *testing.T) {
 	owners := map[string][]string{
+		"github.com/cespare/xxhash":       {"agent/cache"},
 		"github.com/envoyproxy":           {"agent/gateway/envoy"},
 		"go.etcd.io/etcd/client/v3":       {"registry/etcdstore", "internal/embedded/etcdtest"},
 		"go.etcd.io/etcd/server/v3":       {"internal/embedded"},

@@ -18,7 +18,8 @@ type candidateView struct {
 	Attempt int                   `json:"attempt"` // from 1
 	Step    int                   `json:"step"`    // from 1; 0 before the first
 	Steps   int                   `json:"steps"`   // that there are
-	Percent int                   `json:"percent"` // of the agents run it
+	Percent int                   `json:"percent"` // of the agents run it, or of the keys if By is "key"
+	By      script.By             `json:"by,omitempty"`
 	// Selector has the labels of the agents that the step takes, if it has one.
 	Selector map[string]string `json:"selector,omitempty"`
 	Since    *time.Time        `json:"since,omitempty"`
@@ -73,12 +74,15 @@ type planView struct {
 	DeadlineSeconds    float64        `json:"progressDeadlineSeconds,omitempty"`
 	OnDeadline         string         `json:"onDeadline,omitempty"`
 	After              []string       `json:"after,omitempty"`
+	// Key is where agents take the keys of requests from.
+	Key script.KeySource `json:"key,omitempty"`
 }
 
 type stepView struct {
-	Percent      int     `json:"percent,omitempty"` // of the agents, or of those that the selector selects; all of these without it
-	PauseSeconds float64 `json:"pauseSeconds"`
-	Approval     bool    `json:"approval,omitempty"`
+	Percent      int       `json:"percent,omitempty"` // of the agents, or of those that the selector selects; all of these without it
+	By           script.By `json:"by,omitempty"`      // "key": of the keys of calls
+	PauseSeconds float64   `json:"pauseSeconds"`
+	Approval     bool      `json:"approval,omitempty"`
 	// Selector has the labels of the agents that the step takes.
 	Selector map[string]string `json:"selector,omitempty"`
 	Gate     *gateView         `json:"gate,omitempty"`
@@ -105,13 +109,13 @@ func viewOfCandidate(r *script.Release) *candidateView {
 	if c == nil {
 		return nil
 	}
-	var selector map[string]string
-	if step, ok := r.StepOf(); ok && c.Failed == "" {
-		selector = step.Selector.Labels()
+	var step script.Step
+	if c.Failed == "" {
+		step, _ = r.StepOf()
 	}
 	return &candidateView{
-		Selector: selector,
-		Version:  c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
+		Selector: step.Selector.Labels(), By: step.By,
+		Version: c.Version.Number, Digest: c.Version.Digest, State: r.CandidateState(), Attempt: attempt(c),
 		Step: c.Step, Steps: len(r.Plan().Steps), Percent: c.Percent, Since: timeView(c.Since), Reason: c.Failed,
 		Running: timeView(c.Running), Lost: c.Lost, CallsBefore: c.Before, Frozen: c.Frozen, ChangeSet: viewOfMembership(r),
 	}
@@ -161,7 +165,7 @@ func viewOfPlan(p script.Plan) *planView {
 	if p.IsZero() {
 		return nil
 	}
-	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds(), OnDeadline: string(p.OnDeadline)}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds(), OnDeadline: string(p.OnDeadline), Key: p.Key}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		if v.MaxLatencyIncrease == nil {
 			v.MaxLatencyIncrease = map[string]int{}
@@ -178,7 +182,7 @@ func viewOfPlan(p script.Plan) *planView {
 		v.After = append(v.After, name.String())
 	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{Percent: s.Percent, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: viewOfGate(s.Gate)})
+		v.Steps = append(v.Steps, stepView{Percent: s.Percent, By: s.By, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: viewOfGate(s.Gate)})
 	}
 	return v
 }

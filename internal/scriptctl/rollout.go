@@ -245,6 +245,9 @@ func stepsText(p script.Plan) string {
 		}
 	}
 	text := strings.Join(steps, ", ")
+	if p.Key != "" {
+		text += "; the key is " + string(p.Key)
+	}
 	if p.MaxErrorPercent != nil {
 		text += fmt.Sprintf("; at most %v %% of the calls may fail", *p.MaxErrorPercent)
 	}

@@ -106,7 +106,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	}
 	if c.Step == 0 {
 		who := "the agents"
-		if next := f.release.NextStep(); next.Selector != "" {
+		if next := f.release.NextStep(); next.Selector != "" || next.By == script.ByKey {
 			who = next.Agents() // there may be none
 		}
 		return no(reasonRollingOut, "version %d is about to run on %s of step 1 of %d%s%s; %s",
@@ -183,7 +183,7 @@ func describeCandidate(s *v1alpha1.LuaScriptStatus, f *facts) {
 		Step: int32(c.Step), Steps: int32(len(f.release.Plan().Steps)), Percent: int32(c.Percent), //nolint:gosec // at most 100
 	}
 	if step, ok := f.release.StepOf(); ok && c.Failed == "" {
-		next.Selector = string(step.Selector)
+		next.Selector, next.By = string(step.Selector), string(step.By)
 	}
 	if !c.Since.IsZero() {
 		at := metav1.NewTime(c.Since).Rfc3339Copy() // as it is read back

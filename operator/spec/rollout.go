@@ -22,7 +22,7 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) s
 	var p script.Plan
 	before := len(r.faults)
 	for i, s := range rollout.Steps {
-		step := script.Step{Percent: int(s.Percent), Approval: s.Approval}
+		step := script.Step{Percent: int(s.Percent), By: script.By(s.By), Approval: s.Approval}
 		if s.Pause != nil {
 			step.Pause = r.pause(fmt.Sprintf("%s.steps[%d].pause", field, i), *s.Pause)
 		}
@@ -60,6 +60,11 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) s
 			r.fault(fmt.Sprintf("%s.after[%d]", field, i), "%s", script.AsError(err).Message)
 		}
 		p.After = append(p.After, name)
+	}
+	if rollout.Key != "" {
+		key, err := script.ParseKeySource(field+".key", rollout.Key)
+		r.check(err)
+		p.Key = key
 	}
 	if len(r.faults) == before {
 		r.check(cmp.Or(p.Validate(field), p.ValidateAfter(field, of)))

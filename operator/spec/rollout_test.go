@@ -52,6 +52,14 @@ func TestRolloutFaults(t *testing.T) {
 			s.Rollout = steps(5)
 			s.Rollout.Steps[0].Gate = &v1alpha1.RolloutGate{Prometheus: "main", Query: "up$tennant", Max: new(1.0)}
 		},
+		"spec.rollout.steps[1].by: step 1 takes a share of the agents, which run the version whatever the key: put the steps by key before it": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5, 10)
+			s.Rollout.Steps[1].By = "key"
+		},
+		"spec.rollout.key: needs a step with by: key: no other step looks at keys": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.Key = "request.headers.x-user"
+		},
 		"spec.rollout.after[1]: other/lib is of another tenant: a script waits for scripts of its own tenant, acme": func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = &v1alpha1.Rollout{After: []string{"acme/lib", "other/lib"}}
 		},
@@ -128,6 +136,10 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 			s.Rollout = steps(5, 50)
 			s.Rollout.Steps = append(s.Rollout.Steps, zone("a"))
 			s.Rollout.Steps[2].Selector["topology.kubernetes.io/rack"] = "7"
+		},
+		func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(1, 10, 50)
+			s.Rollout.Steps[0].By, s.Rollout.Steps[1].By, s.Rollout.Key = "key", "key", "request.headers.X-User"
 		},
 		func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(5, 50)

@@ -36,12 +36,13 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 	for _, s := range c.Selections {
 		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Threshold: s.Threshold})
 	}
+	m.Keys = fromKeys(c.Keys)
 	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
 		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
 	}
 	if c.Set != nil { // who does not know change sets takes it for failed, and lets it be
 		m.Set = fromMembership(c, m)
-		m.Threshold, m.Selections, m.Failed = 0, nil, fmt.Sprintf("it is part of the %s, which this software does not know: upgrade it", c.Set)
+		m.Threshold, m.Selections, m.Keys, m.Failed = 0, nil, nil, fmt.Sprintf("it is part of the %s, which this software does not know: upgrade it", c.Set)
 	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
@@ -70,11 +71,15 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 	if err != nil {
 		return nil, err
 	}
-	threshold, chosen, failed := m.GetThreshold(), m.GetSelections(), m.GetFailed()
+	threshold, chosen, keyed, failed := m.GetThreshold(), m.GetSelections(), m.GetKeys(), m.GetFailed()
 	if set != nil {
-		threshold, chosen, failed = m.GetSet().GetThreshold(), m.GetSet().GetSelections(), m.GetSet().GetFailed()
+		threshold, chosen, keyed, failed = m.GetSet().GetThreshold(), m.GetSet().GetSelections(), m.GetSet().GetKeys(), m.GetSet().GetFailed()
 	}
 	selections, err := toSelections(chosen)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := toKeys(keyed)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +95,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Threshold:  threshold,
 		Percent:    int(m.GetPercent()),
 		Selections: selections,
+		Keys:       keys,
 		Since:      toTime(m.GetSince()),
 		Failed:     failed,
 		Frozen:     m.GetFrozen(),
@@ -137,7 +143,8 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 		m.MaxLatencyIncrease = &scriptv1.LatencyIncrease{P50: int32(l.P50), P95: int32(l.P95), P99: int32(l.P99)} //nolint:gosec // a plan that is valid
 	}
 	for _, s := range p.Steps {
-		step := &scriptv1.Step{Percent: int32(s.Percent), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: fromGate(s)}
+		step := fromShare(s)
+		step.Approval, step.Gate = s.Approval, fromGate(s)
 		step.Approval = step.Approval || step.Gate != nil // who does not know gates waits for a person
 		if s.Pause != 0 {
 			step.Pause = durationpb.New(s.Pause)
@@ -147,6 +154,7 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 	for _, name := range p.After {
 		m.After = append(m.After, name.String())
 	}
+	m.Key = string(p.Key)
 	return m
 }
 
@@ -176,22 +184,20 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 		}
 		p.ProgressDeadline = deadline.AsDuration()
 	}
-	p.OnDeadline = script.DeadlineAction(m.GetOnDeadline())
+	p.OnDeadline, p.Key = script.DeadlineAction(m.GetOnDeadline()), script.KeySource(m.GetKey())
 	for i, s := range m.GetSteps() {
 		if pause := s.GetPause(); pause != nil {
 			if err := pause.CheckValid(); err != nil {
 				return script.Plan{}, script.Errorf(script.Invalid, "rollout.steps.pause", "%v", err)
 			}
 		}
-		step := script.Step{Percent: int(s.GetPercent()), Pause: s.GetPause().AsDuration(), Approval: s.GetApproval(), Gate: toGate(s.GetGate())}
+		step, err := toShare(s, fmt.Sprintf("rollout.steps[%d].selector", i))
+		if err != nil {
+			return script.Plan{}, err
+		}
+		step.Pause, step.Approval, step.Gate = s.GetPause().AsDuration(), s.GetApproval(), toGate(s.GetGate())
 		if !step.Gate.IsZero() {
 			step.Approval = s.GetGate().GetApproval()
-		}
-		if len(s.GetSelector()) > 0 {
-			var err error
-			if step.Selector, err = script.NewAgentSelector(fmt.Sprintf("rollout.steps[%d].selector", i), s.GetSelector()); err != nil {
-				return script.Plan{}, err
-			}
 		}
 		p.Steps = append(p.Steps, step)
 	}

@@ -158,6 +158,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Software:    m.GetSoftware(),
 		Selects:     m.GetKnowsSelectors(),
 		Sets:        m.GetKnowsChangeSets(),
+		Keys:        m.GetKnowsKeys(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,
@@ -340,7 +341,7 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) 
 			Name: name, Spec: spec, Version: m.GetVersion(), Attempt: m.GetAttempt(),
 			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
 			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(), ProcessEnded: m.GetProcessEnded(),
-			StepCalls: wire.ToStepCalls(m.GetStepCalls()),
+			StepCalls: wire.ToStepCalls(m.GetStepCalls()), ActiveCalls: wire.ToStepCalls(m.GetActiveCalls()),
 		})
 	}
 	return trials, skipped

@@ -35,15 +35,16 @@ type Candidacy struct {
 	Passed    int // followers on which it passed all tests
 	Members   int // followers that are to run it
 	Running   int // members that do, and say so
-	// Apart: an agent that follows the script is not to run the candidate in this step. It may be
-	// unknown.
+	// Apart: an agent that follows the script is not to run the candidate in this step, or not for all
+	// calls. It may be unknown.
 	Apart bool
 	// Own are those that the step itself selects of the Members; the others are of earlier steps.
 	Own Members
 	// Eligible are the followers that the next step can select, and Outdated those that it could
 	// if their software was newer. Without a next step that has a selector both are 0.
 	Eligible, Outdated int
-	// TooOld are the followers that do not know change sets, if the candidate is part of one.
+	// TooOld are the followers that do not know what the candidate takes: change sets if it is part of
+	// one, or steps by key if it is in one, or comes to one next.
 	TooOld int
 	// Left says why the change set of the candidate cannot go live as a whole any more, and Unread
 	// why nobody can tell; both are "" if it can.
@@ -151,7 +152,7 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 	if c.compared != nil {
 		compared := c.compared.Comparison
 		view.Compared = &compared
-		view.Apart = view.Members < view.Followers || view.Followers < view.Known && f.apart(c)
+		view.Apart = view.Members < view.Followers || c.keyed.size() > 0 || view.Followers < view.Known && f.apart(c)
 	}
 	if p.release.Candidate.Step == 0 {
 		view.After = s.unmetAfter(p.release.Plan())

@@ -5,7 +5,8 @@ import (
 )
 
 // Comparison is what agents have counted in a candidate's step: those of the step call the
-// candidate, and all others the active version.
+// candidate, and all others the active version. In a step by key, those of the step call both, and
+// others count nothing.
 type Comparison struct{ Candidate, Active Tally }
 
 // Tally counts calls.
@@ -18,8 +19,15 @@ type Tally struct {
 type comparison struct {
 	step int
 	Comparison
-	counted map[*agent]counted // by processes that have not ended
+	counted [kindsOfCalls]map[*agent]counted // by processes that have not ended
 }
+
+// The kinds of calls that an agent says of one candidate.
+const (
+	ofRunning    = iota // of the version that it runs; of the candidate if keys decide
+	besides             // of the active version besides, if keys decide
+	kindsOfCalls        // is their number
+)
 
 // counted is the last that an agent said.
 type counted struct {
@@ -35,43 +43,50 @@ func (c *candidacy) compares(r *script.Release) {
 		c.dropCompared()
 	case c.compared == nil || c.compared.step != step:
 		c.dropCompared()
-		c.compared = &comparison{step: step, counted: map[*agent]counted{}}
+		c.compared = &comparison{step: step, counted: [...]map[*agent]counted{ofRunning: {}, besides: {}}}
 	}
 }
 
 func (c *candidacy) dropCompared() {
 	if c.compared != nil {
-		for a, last := range c.compared.counted {
-			c.keep(a, -sizeOf(&last.calls))
+		for _, of := range c.compared.counted {
+			for a, last := range of {
+				c.keep(a, -sizeOf(&last.calls))
+			}
 		}
 		c.compared = nil
 	}
 }
 
 // differs reports whether the calls are of the step, and others than the agent has said before.
-func (to *comparison) differs(a *agent, calls *script.StepCalls) bool {
+func (to *comparison) differs(a *agent, kind int, calls *script.StepCalls) bool {
 	if to == nil || calls == nil || calls.Step != to.step {
 		return false // of another step, which there was before or will be
 	}
-	last := to.counted[a].calls
+	last := to.counted[kind][a].calls
 	return last.FailedCalls != calls.FailedCalls || last.Calls() != calls.Calls()
 }
 
 // compare replaces what the agent has said of the step's calls, and reports whether that is news.
-func (c *candidacy) compare(a *agent, calls *script.StepCalls) bool {
+func (c *candidacy) compare(a *agent, kind int, calls *script.StepCalls) bool {
 	to := c.compared
-	if !to.differs(a, calls) {
+	if !to.differs(a, kind, calls) {
 		return false
 	}
-	last, of := to.counted[a], &to.Active
-	if c.members.has(a.slot) {
+	last, of := to.counted[kind][a], &to.Active
+	switch member := c.members.has(a.slot); {
+	case kind == besides && !c.keyed.has(a.slot):
+		return false
+	case kind == ofRunning && member:
 		of = &to.Candidate
+	case kind == ofRunning && c.step.By == script.ByKey: // its calls have other keys, or none
+		return false
 	}
 	if last.of != nil {
 		last.of.add(&last.calls, ^uint64(0))
 	}
 	of.add(calls, 1)
-	to.counted[a] = counted{calls: *calls, of: of}
+	to.counted[kind][a] = counted{calls: *calls, of: of}
 	return true
 }
 
@@ -84,10 +99,14 @@ func (t *Tally) add(calls *script.StepCalls, times uint64) {
 	}
 }
 
-// apart reports whether an unknown agent that follows the script is not to run the candidate.
+// apart reports whether an unknown agent that follows the script is not to run the candidate for all
+// calls.
 func (f *Fleet) apart(c *candidacy) bool {
 	for _, a := range f.agents {
-		if a.unknown && a.group.selector.Matches(c.name.Tenant) && !c.selects(a) {
+		if !a.unknown || !a.group.selector.Matches(c.name.Tenant) {
+			continue
+		}
+		if member, keyed := c.selects(a); !member || keyed {
 			return true
 		}
 	}
@@ -96,10 +115,10 @@ func (f *Fleet) apart(c *candidacy) bool {
 
 // countable reports whether an agent that said others before, if that was the same incarnation,
 // can have made so many calls of the step until now.
-func (c *candidacy) countable(a *agent, calls *script.StepCalls, again bool, most uint64) bool {
+func (c *candidacy) countable(a *agent, kind int, calls *script.StepCalls, again bool, most uint64) bool {
 	if c.compared == nil || calls == nil || calls.Step != c.compared.step {
 		return true
 	}
-	last := c.compared.counted[a].calls
+	last := c.compared.counted[kind][a].calls
 	return calls.Calls() <= most && (!again || calls.Calls() >= last.Calls() && calls.FailedCalls >= last.FailedCalls)
 }

@@ -207,7 +207,7 @@ func (r *Report) size() int {
 // in, the candidacies keep them.
 func (r *Report) stepCalls() (size int) {
 	for i := range r.Trials {
-		size += sizeOf(r.Trials[i].StepCalls)
+		size += sizeOf(r.Trials[i].StepCalls) + sizeOf(r.Trials[i].ActiveCalls)
 	}
 	return size
 }

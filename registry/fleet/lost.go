@@ -30,8 +30,12 @@ func (f *Fleet) takes(c *candidacy, a *agent) bool {
 	switch {
 	case !c.of.SelectsAny() && !c.testing || !a.group.selector.Matches(c.name.Tenant):
 		return false
-	case a.unknown && c.selects(a), c.members.has(a.slot):
+	case c.members.has(a.slot):
 		return true
+	case a.unknown:
+		if member, _ := c.selects(a); member {
+			return true
+		}
 	}
 	return f.tests(c, a)
 }
@@ -66,10 +70,10 @@ func (f *Fleet) endedBefore(a *agent, memo *Memo) {
 		return
 	}
 	a.before = append(a.before, life)
-	before, news := memo.Report.who(), false
+	news := false
 	for _, c := range f.candidacies {
-		took := (c.of.Set == nil || memo.Report.Sets) && c.of.Selects(c.name, before) || f.tests(c, a)
-		if took && memo.Report.Tenants.Matches(c.name.Tenant) {
+		took, _ := c.runsOn(&memo.Report)
+		if took = took || f.tests(c, a); took && memo.Report.Tenants.Matches(c.name.Tenant) {
 			news = c.lose(a.report.Agent) || news
 		}
 	}
@@ -90,9 +94,11 @@ func (c *candidacy) lose(agent string) (news bool) {
 // conclude counts the calls of a process of the agent that has ended.
 func (c *candidacy) conclude(a *agent) {
 	if c.compared != nil {
-		if last, ok := c.compared.counted[a]; ok {
-			c.keep(a, -sizeOf(&last.calls))
-			delete(c.compared.counted, a)
+		for _, of := range c.compared.counted {
+			if last, ok := of[a]; ok {
+				c.keep(a, -sizeOf(&last.calls))
+				delete(of, a)
+			}
 		}
 	}
 	n, ok := c.counts[a]

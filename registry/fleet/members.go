@@ -21,7 +21,11 @@ type ofAgents struct {
 	// outdated have the labels, and are too old to run a candidate by them.
 	eligible, outdated slots
 	next               script.AgentSelector
-	// old are too old to run a candidate of a change set; nobody if it is of none.
+	// keyed are the members that run it for calls with certain keys alone.
+	keyed slots
+	// byKey: the step, or the next one, is by key.
+	byKey bool
+	// old are too old to run a candidate of a change set, or one by key; nobody if it is neither.
 	old slots
 }
 
@@ -31,17 +35,47 @@ func (c *candidacy) choose(r *script.Release) bool {
 	before, next := c.of, r.Candidate
 	c.of = next
 	step, _ := r.StepOf()
-	selector := r.NextStep().Selector
-	if before != nil && before.Threshold == next.Threshold && slices.Equal(before.Selections, next.Selections) && c.step == step && c.next == selector {
+	selector, byKey := r.NextStep().Selector, step.By == script.ByKey || r.NextStep().By == script.ByKey
+	if before != nil && before.Threshold == next.Threshold && slices.Equal(before.Selections, next.Selections) && slices.Equal(before.Keys, next.Keys) &&
+		c.step == step && c.next == selector && c.byKey == byKey {
 		return false
 	}
-	c.ofAgents = ofAgents{step: step, mixed: len(next.Selections) > 0, next: selector}
+	c.ofAgents = ofAgents{step: step, mixed: len(next.Selections)+len(next.Keys) > 0, next: selector, byKey: byKey}
 	return true
 }
 
-// selects reports whether the agent, which may be unknown, is to run the candidate.
-func (c *candidacy) selects(a *agent) bool {
-	return c.of.SelectsAny() && (c.of.Set == nil || a.report.Sets) && a.group.selector.Matches(c.name.Tenant) && c.of.Selects(c.name, a.report.who())
+// selects reports whether the agent, which may be unknown, is to run the candidate, and whether that is
+// for calls with certain keys alone.
+func (c *candidacy) selects(a *agent) (member, keyed bool) {
+	if !c.of.SelectsAny() || !a.group.selector.Matches(c.name.Tenant) {
+		return false, false
+	}
+	return c.runsOn(&a.report)
+}
+
+// runsOn is selects, for the agent of the report, which follows the script.
+func (c *candidacy) runsOn(r *Report) (member, keyed bool) {
+	switch who := r.who(); {
+	case c.of.Set != nil && !r.Sets:
+		return false, false
+	case c.of.Selects(c.name, who):
+		return true, false
+	default:
+		keyed = r.Keys && c.of.KeysOn(c.name, who) > 0
+		return keyed, keyed
+	}
+}
+
+// tooOld says what the agent of the report, which follows the script, would have to know to run the
+// candidate now, or in its next step; "" if nothing.
+func (c *candidacy) tooOld(r *Report) string {
+	switch {
+	case c.of.Set != nil && !r.Sets:
+		return tooOldForSets
+	case c.byKey && !r.Keys:
+		return tooOldForKeys
+	}
+	return ""
 }
 
 // enroll counts the connected agent where it belongs.
@@ -51,11 +85,12 @@ func (c *candidacy) enroll(a *agent) {
 		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
 		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
 	}
-	if c.of.Set != nil {
-		c.old.set(a.slot, !a.report.Sets && a.group.selector.Matches(c.name.Tenant))
+	if c.of.Set != nil || c.byKey {
+		c.old.set(a.slot, c.tooOld(&a.report) != "" && a.group.selector.Matches(c.name.Tenant))
 	}
-	member := c.selects(a)
+	member, keyed := c.selects(a)
 	c.members.set(a.slot, member)
+	c.keyed.set(a.slot, keyed)
 	if c.mixed {
 		c.own.set(a.slot, member && c.of.StepSelects(c.name, c.step, a.report.who()))
 	}
@@ -78,7 +113,7 @@ func (f *Fleet) enroll(a *agent, joined, relabeled bool, now time.Time) {
 
 // dismiss takes the agent from among all.
 func (c *candidacy) dismiss(a *agent) {
-	for _, s := range []*slots{&c.members, &c.own, &c.eligible, &c.outdated, &c.old} {
+	for _, s := range []*slots{&c.members, &c.own, &c.keyed, &c.eligible, &c.outdated, &c.old} {
 		s.remove(a.slot)
 	}
 }
@@ -93,7 +128,7 @@ func (c *candidacy) ofStep() slots {
 
 // relabeled reports whether the report has an agent be another for selectors than before.
 func (a *agent) relabeled(r *Report) bool {
-	return a.report.Selects != r.Selects || a.report.Sets != r.Sets || !maps.Equal(a.report.Labels, r.Labels)
+	return a.report.Selects != r.Selects || a.report.Sets != r.Sets || a.report.Keys != r.Keys || !maps.Equal(a.report.Labels, r.Labels)
 }
 
 // keepLabels has the report name the labels that the process of the agent named before: others would
@@ -103,7 +138,7 @@ func (f *Fleet) keepLabels(a *agent, r *Report) {
 		return // what is remembered may be of a registry that knew no selectors
 	}
 	f.ignored.Impossible++
-	r.Labels, r.Selects, r.Sets = a.report.Labels, a.report.Selects, a.report.Sets
+	r.Labels, r.Selects, r.Sets, r.Keys = a.report.Labels, a.report.Selects, a.report.Sets, a.report.Keys
 }
 
 // NobodyHas says that a selector selects no connected agent, of which so many have its labels and
@@ -115,11 +150,12 @@ func NobodyHas(selector script.AgentSelector, outdated int) string {
 	return fmt.Sprintf("no connected agent has the labels %s", selector)
 }
 
-// Unmet says which scripts the plan of the script waits for, and of which steps the selectors select
-// no connected agent that follows the tenant. Of the steps it says nothing while the agents have yet
-// to report.
+// Unmet says which scripts the plan of the script waits for, of which steps the selectors select
+// no connected agent that follows the tenant, and how many agents do not know steps by key. Of the
+// steps it says nothing while the agents have yet to report.
 func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan script.Plan) (unmet []string, err error) {
-	selects := slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" })
+	byKey := func(s script.Step) bool { return s.By == script.ByKey }
+	selects := slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" || byKey(s) })
 	if !selects && len(plan.After) == 0 {
 		return nil, nil
 	}
@@ -141,8 +177,25 @@ func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan s
 				unmet = append(unmet, fmt.Sprintf("step %d: %s", i+1, NobodyHas(step.Selector, outdated)))
 			}
 		}
+		if first := slices.IndexFunc(plan.Steps, byKey); first >= 0 {
+			if old := f.knowNoKeys(of.Tenant); old > 0 {
+				unmet = append(unmet, fmt.Sprintf("step %d: %d of the connected agents do not know steps by key: upgrade agentd there", first+1, old))
+			}
+		}
 	})
 	return unmet, err
+}
+
+// knowNoKeys counts the connected agents that follow the tenant and do not know steps by key.
+func (f *Fleet) knowNoKeys(tenant string) (n int) {
+	for _, g := range f.followers(tenant) {
+		for slot := range g.slots.all {
+			if !f.bySlot[slot].report.Keys {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (f *Fleet) unmet(tenant string, selector script.AgentSelector) (outdated int, none bool) {

@@ -21,7 +21,9 @@ type Report struct {
 	// Selects: it runs candidates that select it by its labels. An older agent does not.
 	Selects bool
 	// Sets: it runs candidates of change sets. An older agent does not.
-	Sets     bool
+	Sets bool
+	// Keys: it knows steps by key. An older agent does not.
+	Keys     bool
 	Software string
 	// Activated: every release up to here is live, but for the failures and the lags.
 	Activated script.Revision

@@ -192,7 +192,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	}
 	if c != nil {
 		s.addTrials(c, f.running(p, c, c.members, all), both)
-		s.Active = f.active(p, s.Trials.Running)
+		s.Active = f.active(p, s.Trials.Running-f.running(p, c, c.keyed, all)) // which run both
 		s.Trials.Waiting, s.Trials.WaitingFor = f.waiting(p, c, all)
 		s.Trials.WaitingWhy = f.waitingWhy(p, c, s.Trials.WaitingFor)
 		if f.moves(p) {

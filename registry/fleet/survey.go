@@ -132,7 +132,7 @@ func (f *Fleet) waitingWhy(p *progress, c *candidacy, agents []string) string {
 	why := c.held[a]
 	switch {
 	case c.old.has(a.slot): // it says nothing of the candidate
-		why = tooOldForSets
+		why = c.tooOld(&a.report)
 	case a.couldNot(&p.release):
 		why = a.failures[c.name].Err.Error()
 	case a.lags(&p.release) && a.report.Activated >= p.release.Revision:

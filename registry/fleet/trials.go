@@ -27,6 +27,14 @@ type Trial struct {
 	// StepCalls are those of the version that the agent runs in the candidate's step, if they are
 	// compared; nil if there are none. They are Valid.
 	StepCalls *script.StepCalls
+	// ActiveCalls are likewise those of the active version, if the agent runs the candidate for calls
+	// with certain keys. StepCalls are those of the candidate then.
+	ActiveCalls *script.StepCalls
+}
+
+// stepCalls are the calls of the trial by which versions are compared.
+func (t *Trial) stepCalls() [kindsOfCalls]*script.StepCalls {
+	return [...]*script.StepCalls{ofRunning: t.StepCalls, besides: t.ActiveCalls}
 }
 
 // Bounds of what is taken in of trials: what is beyond them counts for nothing.
@@ -43,6 +51,7 @@ const (
 const (
 	tooOld        = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
 	tooOldForSets = "its software does not know change sets: upgrade agentd"
+	tooOldForKeys = "its software does not know steps by key: upgrade agentd"
 
 	noRoom = "the registry has no memory left for the calls that the agents of its subject count"
 )
@@ -109,8 +118,8 @@ func (c *candidacy) is(version, attempt uint64) bool {
 func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	heard := t != nil
 	switch {
-	case t == nil && c.of.Set != nil && !a.report.Sets:
-		t = &Trial{Waiting: tooOldForSets}
+	case t == nil && c.tooOld(&a.report) != "":
+		t = &Trial{Waiting: c.tooOld(&a.report)}
 	case t == nil:
 		t = &Trial{}
 	case t.Spec != c.spec && !c.spec.IsZero(): // it runs the candidate with what the active version has
@@ -132,7 +141,9 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 		news = c.lose(a.report.Agent) || news
 	}
 	counts = c.setWaiting(a, t.Waiting)
-	counts = c.compare(a, t.StepCalls) || counts
+	for kind, calls := range t.stepCalls() {
+		counts = c.compare(a, kind, calls) || counts
+	}
 	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
 	if n == before || n == (calls{}) { // what was counted stays counted
@@ -154,10 +165,12 @@ func (c *candidacy) reserve(a *agent, t *Trial) bool {
 	if _, ok := c.counts[a]; !ok && t.Calls > 0 {
 		more += sizeOfCalls
 	}
-	if c.compared.differs(a, t.StepCalls) {
-		more += sizeOf(t.StepCalls)
-		if last, ok := c.compared.counted[a]; ok {
-			more -= sizeOf(&last.calls)
+	for kind, calls := range t.stepCalls() {
+		if c.compared.differs(a, kind, calls) {
+			more += sizeOf(calls)
+			if last, ok := c.compared.counted[kind][a]; ok {
+				more -= sizeOf(&last.calls)
+			}
 		}
 	}
 	return more == 0 || c.keep(a, more)
@@ -175,8 +188,10 @@ func (c *candidacy) end() {
 // that was the same incarnation, made of the candidate until now.
 func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool {
 	most := min(uint64((max(0, now.Sub(c.since))+callsSlack).Seconds()*maxCallsPerSecond), maxCalls)
-	if !c.countable(a, t.StepCalls, again, most) {
-		return false
+	for kind, calls := range t.stepCalls() {
+		if !c.countable(a, kind, calls, again, most) {
+			return false
+		}
 	}
 	before := c.counts[a]
 	if t.Calls == 0 || t.Calls == before.all && t.FailedCalls == before.failed {
@@ -301,7 +316,7 @@ func (f *Fleet) takeEarly(c *candidacy) {
 				return false
 			}
 			if !c.possible(a, &t, false, f.now()) {
-				t.Calls, t.FailedCalls, t.StepCalls = 0, 0, nil // the next report tells
+				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls = 0, 0, nil, nil // the next report tells
 			}
 			c.take(a, &t)
 			a.trials = append(a.trials, c)
@@ -334,13 +349,13 @@ func (f *Fleet) updateTrials(a *agent, trials []Trial, again bool) bool {
 			}
 			if !c.possible(a, t, again, f.now()) {
 				f.ignored.Impossible++
-				t.Calls, t.FailedCalls, t.StepCalls = c.counts[a].all, c.counts[a].failed, nil
+				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls = c.counts[a].all, c.counts[a].failed, nil, nil
 			}
 			more, counts := c.take(a, t)
 			news, f.counted = news || more, f.counted || counts
 		case f.mayCome(t):
 			one := *t
-			one.StepCalls = nil // the next report tells
+			one.StepCalls, one.ActiveCalls = nil, nil // the next report tells
 			early = append(early, one)
 		}
 	}

@@ -62,7 +62,15 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 		return fmt.Sprintf("step %d takes all agents, so that none is left to compare with version %d: publish a plan that compares nothing, or whose first step takes fewer agents, or promote the candidate",
 			step, c.Release.Active.Number)
 	}
-	return fmt.Sprintf("%d of the %d calls of version %d on other agents that step %d takes to compare with (minCalls)", c.Compared.Active.Calls, least, c.Release.Active.Number, step)
+	return fmt.Sprintf("%d of the %d calls of version %d %s that step %d takes to compare with (minCalls)", c.Compared.Active.Calls, least, c.Release.Active.Number, others(c), step)
+}
+
+// others says where calls run the active version in the candidate's step.
+func others(c fleet.Candidacy) string {
+	if step, _ := c.Release.StepOf(); step.By == script.ByKey {
+		return "with other keys"
+	}
+	return "on other agents"
 }
 
 // compared says what was counted of both versions.

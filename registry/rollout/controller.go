@@ -337,7 +337,12 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 	if step.Selector != "" {
 		before = c.Release.Candidate.Selection(step.Selector).Threshold
 	}
-	if move.Threshold = script.AllSelected; step.Percent > 0 {
+	switch {
+	case step.By == script.ByKey:
+		move.Threshold = script.KeyThreshold(step.Percent)
+	case step.Percent == 0:
+		move.Threshold = script.AllSelected
+	default:
 		move.Threshold = Threshold(buckets, step.Percent, before)
 	}
 	return move, true
@@ -363,7 +368,7 @@ func (p *run) made(log *slog.Logger, c fleet.Candidacy, move registry.Move) {
 		log.Info("the agents of a step run its candidate", "step", c.Release.Candidate.Step, "of", len(steps), "members", c.Members)
 	default:
 		log.Info("a candidate began a step of its rollout", "step", move.Step, "of", len(steps),
-			"percent", steps[move.Step-1].Percent, "agents", c.Followers, "selector", string(steps[move.Step-1].Selector))
+			"percent", steps[move.Step-1].Percent, "agents", c.Followers, "selector", string(steps[move.Step-1].Selector), "by", string(steps[move.Step-1].By))
 	}
 	p.cfg.Moved(move.Change(), nil)
 }

@@ -30,7 +30,7 @@ var (
 // The judge is what these files say, but for the functions that make text alone.
 var (
 	judge = []string{"next.go", "calls.go", "gates.go", "set.go"}
-	texts = []string{"Evidence", "lost", "nobodyLeft", "wait", "fail", "compared", "failed", "latency", "percentileOf", "gateSays", "passed", "question", "reason"}
+	texts = []string{"Evidence", "lost", "nobodyLeft", "wait", "fail", "compared", "failed", "latency", "percentileOf", "gateSays", "passed", "question", "reason", "tooOldFor", "others"}
 )
 
 // equivalent are the mutants that decide as the judge does, and why.

@@ -181,13 +181,22 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 func behind(c fleet.Candidacy, enough int) string {
 	switch {
 	case c.Followers-c.TooOld < enough:
-		return fmt.Sprintf("%d of %d agents do not know change sets: upgrade agentd there", c.TooOld, c.Followers)
+		return fmt.Sprintf("%d of %d agents do not know %s: upgrade agentd there", c.TooOld, c.Followers, tooOldFor(c))
 	case len(c.Release.Candidate.Spec.Tests) > 0 && c.Passed < enough:
 		return fmt.Sprintf("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
 	case c.Activated < enough:
 		return fmt.Sprintf("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
 	}
 	return after(c, enough)
+}
+
+// tooOldFor is what agents do not know that are too old for the candidate. Who knows steps by key knows
+// change sets.
+func tooOldFor(c fleet.Candidacy) string {
+	if step, _ := c.Release.StepOf(); step.By == script.ByKey || c.Release.NextStep().By == script.ByKey {
+		return "steps by key"
+	}
+	return "change sets"
 }
 
 // after says which script the candidate waits for that comes before it; "" if none.
@@ -211,7 +220,7 @@ func onward(c fleet.Candidacy) Decision {
 	}
 	switch step := steps[candidate.Step]; {
 	case step.Percent < 0 || step.Percent == 0 && step.Selector == "":
-		return fail(fmt.Sprintf("step %d of its plan takes no agents, as if a registry had written it that knows no selectors: upgrade all registries, and publish it again", candidate.Step+1))
+		return fail(fmt.Sprintf("step %d of its plan takes no agents, as if a registry had written it that does not know selectors, or steps by key: upgrade all registries, and publish it again", candidate.Step+1))
 	case step.Selector != "" && c.Eligible == 0:
 		return wait("%s", fleet.NobodyHas(step.Selector, c.Outdated))
 	}
@@ -231,7 +240,7 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	candidate := c.Release.Candidate
 	ofAll := fleet.Members{Members: c.Members, Running: c.Running, Confirmed: c.Confirmed}
 	own := ofAll
-	if len(candidate.Selections) > 0 { // the members are of several steps
+	if len(candidate.Selections)+len(candidate.Keys) > 0 { // the members are of several steps
 		own = c.Own
 	}
 	if step, _ := c.Release.StepOf(); own.Members == 0 && (step.Selector != "" || candidate.Threshold < math.MaxUint32) {

@@ -79,6 +79,7 @@ type stage struct {
 	zones   map[string]string       // agents that have the label zone
 	blind   func(agent string) bool // agents that do not know selectors, if it is not nil
 	setless func(agent string) bool // agents that do not know change sets, if it is not nil
+	keyless func(agent string) bool // agents that do not know steps by key, if it is not nil
 	life    string                  // the incarnation of all agents
 	lives   map[string]string       // but for these
 	silent  map[string]time.Time    // agents that are not heard from then on
@@ -160,11 +161,17 @@ func (s *stage) chapter(r *script.Release) string {
 	case c.Frozen != "":
 		return fmt.Sprintf("%v frozen %d", now, c.Version.Number)
 	}
-	run := 0
+	run, keyed := 0, 0
 	for _, a := range s.agents {
-		if r.RunsOn(s.who(a)).Number == r.Candidate.Version.Number {
+		switch {
+		case r.RunsOn(s.who(a)).Number == r.Candidate.Version.Number:
 			run++
+		case s.keys(a, r) > 0:
+			keyed++
 		}
+	}
+	if keyed > 0 {
+		return fmt.Sprintf("%v step %d: %d of %d run %d, and %d for keys", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number, keyed)
 	}
 	if n := len(r.Candidate.Lost); n > 0 {
 		return fmt.Sprintf("%v step %d: %d of %d run %d, %d lost", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number, n)
@@ -178,7 +185,7 @@ func (s *stage) report() {
 		if from, silent := s.silent[a]; silent && !time.Now().Before(from) {
 			continue
 		}
-		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a), Sets: s.setless == nil || !s.setless(a)}
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a), Sets: s.setless == nil || !s.setless(a), Keys: !s.isKeyless(a)}
 		if zone := s.zones[a]; zone != "" {
 			r.Labels = map[string]string{"zone": zone, "pool": "edge"}
 		}
@@ -190,6 +197,16 @@ func (s *stage) report() {
 		}
 		s.fleet.Heard(r)
 	}
+}
+
+func (s *stage) isKeyless(agent string) bool { return s.keyless != nil && s.keyless(agent) }
+
+// keys are those whose calls run the release's candidate on the agent.
+func (s *stage) keys(agent string, r *script.Release) uint32 {
+	if s.isKeyless(agent) {
+		return 0
+	}
+	return r.KeysOn(s.who(agent))
 }
 
 func (s *stage) isBlind(agent string) bool { return s.blind != nil && s.blind(agent) }
@@ -233,12 +250,18 @@ func (s *stage) trials(agent string) (trials []fleet.Trial) {
 		if s.tests != nil {
 			trial.Tested, trial.Err = s.tests(agent, &r)
 		}
-		if s.calls != nil && r.RunsOn(s.who(agent)).Number == c.Version.Number {
+		keyed := s.keys(agent, &r) > 0
+		runs := keyed || r.RunsOn(s.who(agent)).Number == c.Version.Number
+		if s.calls != nil && runs {
 			trial.Calls, trial.FailedCalls = s.calls(agent)
 		}
 		if s.stepCalls != nil && c.Step > 0 && c.Failed == "" {
-			trial.StepCalls = s.stepCalls(r.RunsOn(s.who(agent)).Number == c.Version.Number, time.Since(c.Since))
+			trial.StepCalls = s.stepCalls(runs, time.Since(c.Since))
 			trial.StepCalls.Step = c.Step
+			if keyed {
+				trial.ActiveCalls = s.stepCalls(false, time.Since(c.Since))
+				trial.ActiveCalls.Step = c.Step
+			}
 		}
 		trials = append(trials, trial)
 	}

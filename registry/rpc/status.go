@@ -221,7 +221,7 @@ func summary(r script.Release, one bool) script.Release {
 	step := 0
 	if r.Candidate != nil {
 		c := *r.Candidate
-		c.Spec.Config, c.Spec.Tests, c.Spec.OnError, c.Spec.Trigger.Match, c.Selections = nil, nil, script.OnError{}, script.Match{}, nil
+		c.Spec.Config, c.Spec.Tests, c.Spec.OnError, c.Spec.Trigger.Match, c.Selections, c.Keys = nil, nil, script.OnError{}, script.Match{}, nil, nil
 		r.Candidate, step = &c, max(1, c.Step)
 	}
 	if !one {

@@ -22,7 +22,7 @@ func (run *Run) decideInTurn(ctx context.Context, x gateway.Executor, q *Questio
 	defer cancel()
 	asked := r.asked()
 	var err error
-	if run.links, err = x.Chain(run.links[:0], q.Target.Tenant, q.Target.Event, &asked); err != nil {
+	if run.links, err = x.Chain(run.links[:0], q.Target.Tenant, q.Target.Event, &asked, &run.call); err != nil {
 		return Decision{}, err
 	}
 	run.chain = NoChain

@@ -225,3 +225,17 @@ func TestChainHolds(t *testing.T) {
 		run.Release()
 	}
 }
+
+// TestTheKeyOfAChain: it is that of the client's request, whatever scripts before make of the header.
+func TestTheKeyOfAChain(t *testing.T) {
+	x := newChained(`{"headers":{"set":{"x-user":"ann"}}}`)
+	x.Set("acme/key", gatewaytest.Key)
+	x.SetTrigger("acme/key", script.Trigger{Event: event, Priority: -1})
+	q := &decision.Question{Target: decision.Target{Tenant: "acme", Event: event}, Key: "k"}
+	run := decision.NewRun()
+	defer run.Release()
+	d, err := run.Decide(t.Context(), x, q, request())
+	if err != nil || d.Body != "k, mallory" {
+		t.Errorf("the key is %q, %v; want that of the question and of the client's request", d.Body, err)
+	}
+}

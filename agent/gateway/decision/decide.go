@@ -70,6 +70,9 @@ type Question struct {
 	Timeout time.Duration
 	// Traceparent is the gateway's W3C trace context, or "".
 	Traceparent string
+	// Key is what the request counts as in a rollout by key whose plan names no part of requests; "" for
+	// none.
+	Key string
 	// Hold charges the caller for bytes that a request takes beyond its Request.ArgumentBytes, as
 	// scripts of a chain have added to it, and reports whether there is room. Nil has room.
 	Hold func(bytes int64) bool
@@ -83,7 +86,7 @@ func (run *Run) Decide(ctx context.Context, x gateway.Executor, q *Question, r *
 		ctx, cancel = context.WithTimeout(ctx, q.Timeout)
 		defer cancel()
 	}
-	run.call.Traceparent = q.Traceparent
+	run.call.Traceparent, run.call.Key, run.call.Request = q.Traceparent, q.Key, r
 	if q.Target.Event != "" {
 		return run.decideInTurn(ctx, x, q, r)
 	}

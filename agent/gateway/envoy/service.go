@@ -63,7 +63,7 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	}
 	run := decision.NewRun()
 	defer run.Release()
-	s.Traceparent = traceparentOf(ctx, r)
+	s.Traceparent, s.Key = traceparentOf(ctx, r), r.Key(s.key)
 	s.Hold = func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) }
 	d, err = run.Decide(ctx, x.executor, &s.Question, r)
 	return d, run.OnError(), err

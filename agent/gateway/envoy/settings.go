@@ -14,6 +14,7 @@ import (
 type settings struct {
 	decision.Question
 	route  string
+	key    script.KeySource // of the key in a rollout whose plan names no source
 	params map[string]string
 }
 
@@ -55,6 +56,8 @@ func (s *settings) set(field, name, value string) (err error) {
 		if s.Timeout, err = time.ParseDuration(value); err != nil || s.Timeout <= 0 {
 			return script.Errorf(script.Invalid, field, "timeout is %.40q: want a positive duration such as 50ms", value)
 		}
+	case name == "key":
+		s.key, err = script.ParseKeySource(field, value)
 	case name == "route":
 		s.route = value
 	case isParam && param != "":
@@ -63,7 +66,7 @@ func (s *settings) set(field, name, value string) (err error) {
 		}
 		s.params[param] = value
 	default:
-		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, event, tenant, fail, timeout, route or param.NAME", name)
+		return script.Errorf(script.Invalid, field, "%.40q is no setting: want script, event, tenant, fail, timeout, route, key or param.NAME", name)
 	}
 	return err
 }

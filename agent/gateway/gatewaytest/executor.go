@@ -5,6 +5,7 @@ package gatewaytest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,16 @@ func New() *Executor {
 }
 
 func echo(_ context.Context, call *gateway.Call) ([][]byte, error) { return call.Args, nil }
+
+// Key is a script that denies a request, and says in the body by which key: the one that the call
+// names, and the one in the request's header X-User.
+func Key(_ context.Context, call *gateway.Call) ([][]byte, error) {
+	of := "no request"
+	if call.Request != nil {
+		of = call.Request.Key("request.headers.x-user")
+	}
+	return [][]byte{fmt.Appendf(nil, `{"allow":false,"body":"%s, %s"}`, call.KeyFrom(""), of)}, nil
+}
 
 // Set makes f the script, or the one version of it, that ref names; active
 // scripts have version 7.
@@ -142,7 +153,7 @@ func (e *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 }
 
 // Chain implements gateway.Executor.
-func (e *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script.Asked) ([]gateway.Link, error) {
+func (e *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script.Asked, _ *gateway.Call) ([]gateway.Link, error) {
 	all := e.List()
 	slices.SortStableFunc(all, func(a, b gateway.Script) int { return cmp.Compare(b.Trigger.Priority, a.Trigger.Priority) })
 	known := false

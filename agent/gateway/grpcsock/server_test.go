@@ -73,7 +73,9 @@ func args(values ...string) [][]byte {
 }
 
 func TestExecute(t *testing.T) {
-	_, _, conn := serve(t, grpcsock.Options{})
+	x := gatewaytest.New()
+	x.Set("acme/key", gatewaytest.Key)
+	_, _, conn := serve(t, grpcsock.Options{Executor: x})
 	api := agentv1.NewExecutorClient(conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-ab")
 	for _, tt := range []struct {
@@ -84,8 +86,9 @@ func TestExecute(t *testing.T) {
 		{"acme/echo", args(`{"a":1}`, `[]`), `{"a":1} []`},
 		{"acme/nothing", nil, ""},
 		{"acme/trace", nil, `"00-ab"`},
+		{"acme/key", nil, `{"allow":false,"body":"ann, no request"}`},
 	} {
-		resp, err := api.Execute(ctx, &agentv1.ExecuteRequest{Script: tt.script, Args: tt.args})
+		resp, err := api.Execute(ctx, &agentv1.ExecuteRequest{Script: tt.script, Args: tt.args, Key: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}

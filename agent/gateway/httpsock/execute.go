@@ -25,6 +25,7 @@ const (
 	HeaderStaleness = "Scriptorium-Staleness" // seconds, "0.412", or "unknown"
 	HeaderResults   = "Scriptorium-Results"   // how many there are, unless it is one
 	HeaderTimeout   = "Scriptorium-Timeout"   // of the request: "50ms"
+	HeaderKey       = "Scriptorium-Key"       // of the request: what it counts as in a rollout by key
 )
 
 const (
@@ -76,7 +77,7 @@ func (s *Server) execute(w http.ResponseWriter, req *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	r.call.Script = ref
+	r.call.Script, r.call.Key = ref, req.Header.Get(HeaderKey)
 	r.call.Traceparent = req.Header.Get("Traceparent")
 	err = s.opts.Executor.Execute(ctx, &r.call, &r.reply)
 	describe(w.Header(), &r.reply)

@@ -25,6 +25,7 @@ import (
 type question struct {
 	decision.Question
 	accel  string // where nginx goes on if the request is allowed: "@name" or "/path"
+	key    script.KeySource // of the key in a rollout whose plan names no source
 	json   bool   // the answer is the decision as JSON
 	params map[string]string
 	path   string // of the client's request; "" if headers have it
@@ -95,13 +96,17 @@ func (q *question) configure(settings string) (err error) {
 				return script.Errorf(script.Invalid, "format", "is %.40q: want json", value)
 			}
 			q.json = true
+		case name == "key":
+			if q.key, err = script.ParseKeySource("key", value); err != nil {
+				return err
+			}
 		case isParam && param != "":
 			if q.params == nil {
 				q.params = map[string]string{}
 			}
 			q.params[param] = value
 		default:
-			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want event, fail, timeout, accel, format or param.NAME", name)
+			return script.Errorf(script.Invalid, "path", "%.40q is no setting: want event, fail, timeout, accel, key, format or param.NAME", name)
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func (c *conn) fcall(w *work) {
 			"must be 0, since scripts have no keys: FCALL tenant/script 0 [ARG ...]"))
 		return
 	}
-	if err := c.execute(c.srv.conns.Context(), w, args[1], args[3:], ""); err != nil {
+	if err := c.execute(c.srv.conns.Context(), w, gateway.Call{Args: args[3:]}, args[1]); err != nil {
 		w.out = appendFailure(w.out, err)
 		return
 	}
@@ -38,7 +38,7 @@ func (c *conn) fcall(w *work) {
 }
 
 // callSyntax is that of the call that tells more than FCALL.
-const callSyntax = "tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent]"
+const callSyntax = "tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]"
 
 // callFully serves SCRIPTORIUM.CALL, which takes a deadline and a trace context,
 // and answers [version, digest, staleness in ms or null, [results]].
@@ -69,19 +69,20 @@ func (c *conn) tryCallFully(w *work) error {
 		return script.Errorf(script.Invalid, "numargs", "%.40q is not the number of arguments that follow: want SCRIPTORIUM.CALL %s", words[1], callSyntax)
 	}
 	args := words[2 : 2+count]
-	options, err := parseOptions(words[2+count:], "SCRIPTORIUM.CALL "+callSyntax, "TIMEOUT", "TRACEPARENT")
+	options, err := parseOptions(words[2+count:], "SCRIPTORIUM.CALL "+callSyntax, "TIMEOUT", "TRACEPARENT", "KEY")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := options.deadline(c.srv.conns.Context())
 	defer cancel()
-	return c.execute(ctx, w, words[0], args, options.traceparent)
+	return c.execute(ctx, w, gateway.Call{Args: args, Traceparent: options.traceparent, Key: options.key}, words[0])
 }
 
 // options are what a command has after its arguments.
 type options struct {
 	timeout     time.Duration // 0: what the script may take
 	traceparent string
+	key         string // in a rollout by key
 	fail        decision.Fail
 }
 
@@ -110,6 +111,8 @@ func parseOptions(words [][]byte, syntax string, known ...string) (o options, er
 			o.timeout = time.Duration(ms) * time.Millisecond
 		case "TRACEPARENT":
 			o.traceparent = string(value)
+		case "KEY":
+			o.key = string(value)
 		case "FAIL":
 			if o.fail, err = decision.ParseFail(string(value)); err != nil {
 				return o, err
@@ -122,17 +125,17 @@ func parseOptions(words [][]byte, syntax string, known ...string) (o options, er
 	return o, nil
 }
 
-// execute runs the script into w.reply.
-func (c *conn) execute(ctx context.Context, w *work, name []byte, args [][]byte, traceparent string) error {
-	if len(args) > maxArgs {
-		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", len(args), maxArgs)
+// execute runs the call, of the script with the name, into w.reply.
+func (c *conn) execute(ctx context.Context, w *work, call gateway.Call, name []byte) error {
+	if n := len(call.Args); n > maxArgs {
+		return script.Errorf(script.Invalid, "args", "there are %d arguments; a call may have %d", n, maxArgs)
 	}
 	callee := c.callee(name)
 	if callee.err != nil {
 		return callee.err
 	}
 	c.srv.calls.Add(1)
-	w.call = gateway.Call{Script: callee.script, Args: args, Traceparent: traceparent}
+	w.call, w.call.Script = call, callee.script
 	w.reply.Reset()
 	return c.srv.opts.Executor.Execute(ctx, &w.call, &w.reply)
 }

@@ -49,7 +49,7 @@ func (w *work) release() {
 	}
 	w.start, w.end, w.out = 0, 0, w.out[:0]
 	w.parser.need, w.parser.at = 0, 0
-	w.call.Args, w.call.Script, w.call.Traceparent = nil, "", ""
+	w.call = gateway.Call{}
 	workPool.Put(w)
 }
 

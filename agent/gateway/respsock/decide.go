@@ -8,7 +8,7 @@ import (
 )
 
 // decideSyntax is that of the command for a decision.
-const decideSyntax = "tenant/script request [FAIL closed|open] [TIMEOUT milliseconds] [TRACEPARENT traceparent]"
+const decideSyntax = "tenant/script request [FAIL closed|open] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]"
 
 // decide serves SCRIPTORIUM.DECIDE, which takes a request of a gateway as JSON. It answers a decision, also
 // if the call fails; an error is about the command, and no decision.
@@ -30,7 +30,7 @@ const (
 
 func (c *conn) tryDecide(w *work) ([]byte, error) {
 	name, text := w.parser.args[1], w.parser.args[2]
-	options, err := parseOptions(w.parser.args[3:], "SCRIPTORIUM.DECIDE "+decideSyntax, "FAIL", "TIMEOUT", "TRACEPARENT")
+	options, err := parseOptions(w.parser.args[3:], "SCRIPTORIUM.DECIDE "+decideSyntax, "FAIL", "TIMEOUT", "TRACEPARENT", "KEY")
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (c *conn) tryDecide(w *work) ([]byte, error) {
 	if err = callee.err; err == nil {
 		c.srv.calls.Add(1)
 		d, err = run.Decide(c.srv.conns.Context(), c.srv.opts.Executor, &decision.Question{
-			Target: decision.Target{Script: callee.script}, Timeout: options.timeout, Traceparent: options.traceparent, Hold: hold,
+			Target: decision.Target{Script: callee.script}, Timeout: options.timeout, Traceparent: options.traceparent, Key: options.key, Hold: hold,
 		}, request)
 	}
 	return c.document(run, options.fail, d, err)

@@ -112,7 +112,9 @@ func command(words ...string) string {
 }
 
 func TestCommands(t *testing.T) {
-	_, path := serve(t, respsock.Options{Version: "1.2.3"})
+	x := gatewaytest.New()
+	x.Set("other/key", gatewaytest.Key)
+	_, path := serve(t, respsock.Options{Version: "1.2.3", Executor: x})
 	digest := gatewaytest.DigestOf(script.Name{Tenant: "acme", Script: "echo"}).String()
 	for _, tt := range []struct {
 		words string // separated by blanks
@@ -133,8 +135,11 @@ func TestCommands(t *testing.T) {
 		{words: "SCRIPTORIUM.CALL acme/echo 2 1 2", resp2: "*4\r\n:7\r\n$71\r\n" + digest + "\r\n:412\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n"},
 		{words: "SCRIPTORIUM.CALL acme/trace 0 timeout 5000 TRACEPARENT 00-ab", resp2: "*4\r\n:7\r\n$71\r\n" +
 			gatewaytest.DigestOf(script.Name{Tenant: "acme", Script: "trace"}).String() + "\r\n:412\r\n*1\r\n$7\r\n\"00-ab\"\r\n"},
+		{words: "SCRIPTORIUM.CALL other/key 0 KEY ann", resp2: "*4\r\n:7\r\n$71\r\n" +
+			gatewaytest.DigestOf(script.Name{Tenant: "other", Script: "key"}).String() + "\r\n:412\r\n*1\r\n$40\r\n{\"allow\":false,\"body\":\"ann, no request\"}\r\n"},
+		{words: "FCALL other/key 0", resp2: "$37\r\n{\"allow\":false,\"body\":\", no request\"}\r\n"}, // not that of the call before
 		{words: "SCRIPTORIUM.CALL acme/wait 0 TIMEOUT 1", resp2: "-TIMEOUT the call's time ran out\r\n"},
-		{words: "SCRIPTORIUM.CALL acme/echo 2 1", resp2: "-INVALID numargs: \"2\" is not the number of arguments that follow: want SCRIPTORIUM.CALL tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent]\r\n"},
+		{words: "SCRIPTORIUM.CALL acme/echo 2 1", resp2: "-INVALID numargs: \"2\" is not the number of arguments that follow: want SCRIPTORIUM.CALL tenant/script numargs [ARG ...] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]\r\n"},
 		{words: "PING", resp2: "+PONG\r\n"},
 		{words: "PING hi", resp2: "$2\r\nhi\r\n"},
 		{words: "ECHO hi", resp2: "$2\r\nhi\r\n"},

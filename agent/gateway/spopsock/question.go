@@ -106,6 +106,8 @@ func (q *question) set(name string, v value) (err error) {
 		r.ClientCertificate = v.String()
 	case "route":
 		r.Route = v.String()
+	case "key":
+		q.Key = v.String()
 	default:
 		param, ok := strings.CutPrefix(name, "param.")
 		if !ok || param == "" {

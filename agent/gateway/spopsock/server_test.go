@@ -197,6 +197,9 @@ func TestWhatIsAsked(t *testing.T) {
 			t.Errorf("%v:\n%s\nwant\n%s", tt.args, got, tt.want)
 		}
 	}
+	x.Set("acme/key", gatewaytest.Key)
+	c.send(ask(1, text("script", "acme/key"), text("key", "ann"), text("headers", "X-User: bob\r\nScriptorium-Key: forged\r\n")))
+	c.expectAnswer(1, "allow=false body=ann, bob status=403 version=7")
 	c.send(ask(1, text("script", "acme/trace"), binary("traceparent", "00-1-2-01")))
 	c.expectAnswer(1, "allow=false body=no decision\n reason=INVALID status=503 version=7") // text is no decision
 }

@@ -111,7 +111,7 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	call := &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent()}
+	call := &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}
 	if ref, err := script.ParseRef(call.Script); err == nil && req.GetChained() {
 		if r := s.table.Edition(ref.Name.String(), ref.Version); r != nil { // else the version is retained, or gone
 			call.Script, call.Edition = ref.Name.String(), r

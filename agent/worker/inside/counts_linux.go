@@ -52,13 +52,17 @@ type parcel struct {
 // add takes the counts of a release with a candidate, and reports whether there are any.
 func (p *parcel) add(r *cache.Release) bool {
 	count := &workerv1.Count{Script: r.Name.Script, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt}
-	if r.Calls != nil {
-		count.Calls, count.FailedCalls = r.Calls.Take()
+	if besides := r.Besides(); besides != nil {
+		count.ActiveCalls = wire.FromStepCalls(besides.Take())
 	}
-	if r.StepCalls != nil {
-		count.StepCalls = wire.FromStepCalls(r.StepCalls.Take())
+	of := r.OfCandidate()
+	if of.Calls != nil {
+		count.Calls, count.FailedCalls = of.Calls.Take()
 	}
-	if count.GetCalls() == 0 && count.GetStepCalls() == nil {
+	if of.StepCalls != nil {
+		count.StepCalls = wire.FromStepCalls(of.StepCalls.Take())
+	}
+	if count.GetCalls() == 0 && count.GetStepCalls() == nil && count.GetActiveCalls() == nil {
 		return false
 	}
 	p.req.Counts = append(p.req.Counts, count)
@@ -68,7 +72,10 @@ func (p *parcel) add(r *cache.Release) bool {
 
 // putBack counts again what was taken from the release.
 func putBack(r *cache.Release, c *workerv1.Count) {
-	if r.Calls != nil {
+	if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil {
+		r.Besides().Add(*besides)
+	}
+	if r = r.OfCandidate(); r.Calls != nil {
 		r.Calls.Add(c.GetCalls(), c.GetFailedCalls())
 	}
 	if step := wire.ToStepCalls(c.GetStepCalls()); step != nil {

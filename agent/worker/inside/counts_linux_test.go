@@ -60,3 +60,48 @@ func TestCountsArriveOnce(t *testing.T) {
 		t.Errorf("%d calls, %d failed ones and %d of steps in %d requests", agent.calls, agent.failed, agent.step, agent.requests)
 	}
 }
+
+// TestCountsOfBothVersions: where keys decide, the worker sends what it counted of each version, and
+// once, also if it did not arrive.
+func TestCountsOfBothVersions(t *testing.T) {
+	agent := &both{away: true}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), home: home{client: agent}}
+	candidate := &script.Candidate{Version: script.Version{Number: 2}, Step: 1}
+	candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(10))
+	live := cache.NewReleaseOn(script.Agent{Name: "n"}, script.Release{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Active: script.Version{Number: 1}, Candidate: candidate,
+		Settings: script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},
+	})
+	s.table.Update([]*cache.Release{live}, nil)
+	live.Keyed.Note(script.Script, time.Millisecond)
+	for range 9 {
+		live.Note("", time.Millisecond)
+	}
+	for range 2 {
+		s.bring(t.Context())
+		agent.away = false
+	}
+	s.bring(t.Context())
+	if agent.calls != 1 || agent.step != 1 || agent.active != 9 {
+		t.Errorf("%d calls of the candidate, %d in the step, and %d of the active version", agent.calls, agent.step, agent.active)
+	}
+}
+
+// both adds up the calls of two versions, unless it is away.
+type both struct {
+	workerv1.HomeClient
+	away                bool
+	calls, step, active uint64
+}
+
+func (b *both) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc.CallOption) (*workerv1.CountResponse, error) {
+	if b.away {
+		return nil, errors.New("away")
+	}
+	for _, n := range req.GetCounts() {
+		b.calls += n.GetCalls()
+		b.step += n.GetStepCalls().GetBuckets()[0]
+		b.active += n.GetActiveCalls().GetBuckets()[0]
+	}
+	return &workerv1.CountResponse{}, nil
+}

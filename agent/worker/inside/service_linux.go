@@ -157,11 +157,10 @@ const compilePatience = 25 * time.Millisecond
 func (s *service) compile(ctx context.Context, releases []*cache.Release) {
 	left := s.leftAlone()
 	for _, r := range releases {
-		if left(r) {
-			continue
-		}
-		if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
-			s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
+		for ; r != nil && !left(r); r = r.Keyed {
+			if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
+				s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
+			}
 		}
 	}
 }
@@ -174,7 +173,7 @@ func (s *service) leftAlone() func(*cache.Release) bool {
 	for name := range s.executor.rules.Load().names() {
 		names[name] = true
 		if r := s.table.Get(name); r != nil {
-			sources[r.Runs.Digest] = true
+			sources[r.Runs.Digest], sources[r.OfCandidate().Runs.Digest] = true, true
 		}
 	}
 	return func(r *cache.Release) bool { return names[r.Name.String()] || sources[r.Runs.Digest] }

@@ -119,7 +119,9 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	if err == nil {
 		asked, ok := call.Edition.(*cache.Release)
 		if !ok {
-			asked = g.table.Get(name)
+			if asked = g.table.Get(name); asked != nil {
+				asked = asked.For(call.KeyFrom(asked.KeySource()))
+			}
 		}
 		if asked != nil {
 			err = g.barred(r, asked.Runs.Digest)
@@ -161,7 +163,7 @@ func (g *guard) Try(ctx context.Context, call *gateway.Call, reply *gateway.Repl
 // barred returns why the source does not run, or nil: what has the same is in quarantine.
 func (g *guard) barred(r *rules, d script.Digest) *script.Error {
 	for other, err := range r.quarantined {
-		if o := g.table.Get(other); o != nil && o.Runs.Digest == d {
+		if o := g.table.Get(other); o != nil && (o.Runs.Digest == d || o.OfCandidate().Runs.Digest == d) {
 			return err
 		}
 	}

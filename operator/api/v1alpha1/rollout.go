@@ -19,7 +19,7 @@ type Rollout struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || self.exists_one(other, !has(other.selector) && other.percent == s.percent))",message="each step must have a higher percent than the step before"
+	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector) && !has(s.by)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || has(s.by) || self.exists_one(other, !has(other.selector) && !has(other.by) && other.percent == s.percent))",message="each step must have a higher percent than the step before"
 	Steps []RolloutStep `json:"steps,omitempty"`
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
@@ -87,6 +87,14 @@ type Rollout struct {
 	// +kubebuilder:validation:items:MaxLength=127
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	After []string `json:"after,omitempty"`
+
+	// Where agents take the key of a request from, for steps by key: request.headers.NAME,
+	// request.cookies.NAME, request.query_params.NAME or request.remote_addr. Without it, callers name
+	// the key. It needs a step by key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=160
+	// +kubebuilder:validation:Pattern=`^request[.](remote_addr|(headers|cookies|query_params)[.].+)$`
+	Key string `json:"key,omitempty"`
 }
 
 // LatencyIncrease is a percentage, such as "20%", for each percentile that is compared.
@@ -112,14 +120,20 @@ type Percentage string
 
 // RolloutStep makes a new version live on some of the agents.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector)",fieldPath=".percent",message="is missing: add the percentage of the agents, from 1 to 99, or a selector"
+// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector) && !has(self.by)",fieldPath=".percent",message="is missing: add the percentage of the agents, from 1 to 99, or a selector"
 type RolloutStep struct {
 	// Of the agents, rounded up: one at least. It grows from step to step. With a selector it is of
-	// the agents that this selects, and all of them if it is left out.
+	// the agents that this selects, and all of them if it is left out. With by: key it is of the keys.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
 	Percent int32 `json:"percent,omitempty"`
+
+	// With key the step takes a share of the keys of calls, such as users, instead of the agents: the
+	// same keys get the version on each agent. Calls without a key get the active version.
+	// +optional
+	// +kubebuilder:validation:Enum=key
+	By string `json:"by,omitempty"`
 
 	// Labels of agents, such as zone: a. The step takes agents that have all of them.
 	// +optional
@@ -254,6 +268,9 @@ type CandidateStatus struct {
 	// The selector of the step, as "zone=a".
 	// +optional
 	Selector string `json:"selector,omitempty"`
+	// "key" if the step takes a percentage of the keys of calls, and not of the agents.
+	// +optional
+	By string `json:"by,omitempty"`
 	// Agents on which it passed all tests.
 	Passed int32 `json:"passed"`
 	// Agents that run it.

@@ -30,7 +30,10 @@ type ExecuteRequest struct {
 	// "tenant/name", or "tenant/name@7" for one version.
 	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
 	// The positional arguments, each a JSON value.
-	Args          [][]byte `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	Args [][]byte `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	// What the call counts as in a rollout by key, such as the id of a user: at most 1024 bytes. Empty
+	// for none.
+	Key           string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -77,6 +80,13 @@ func (x *ExecuteRequest) GetArgs() [][]byte {
 		return x.Args
 	}
 	return nil
+}
+
+func (x *ExecuteRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 type ExecuteResponse struct {
@@ -525,10 +535,11 @@ var File_proto_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_proto_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1aproto/agent/v1/agent.proto\x12\x14scriptorium.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cproto/script/v1/script.proto\"<\n" +
+	"\x1aproto/agent/v1/agent.proto\x12\x14scriptorium.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cproto/script/v1/script.proto\"N\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\fR\x04args\"\x96\x01\n" +
+	"\x04args\x18\x02 \x03(\fR\x04args\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\"\x96\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +

@@ -1053,7 +1053,9 @@ type Status struct {
 	KnowsChangeSets bool `protobuf:"varint,24,opt,name=knows_change_sets,json=knowsChangeSets,proto3" json:"knows_change_sets,omitempty"`
 	// Tenants whose own process lacks changes that the agent no longer waits for: at most 256. An older
 	// agent leaves them out.
-	Lags          []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
+	Lags []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
+	// The agent knows steps by key. An older agent leaves it out.
+	KnowsKeys     bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1235,6 +1237,13 @@ func (x *Status) GetLags() []*Lag {
 	return nil
 }
 
+func (x *Status) GetKnowsKeys() bool {
+	if x != nil {
+		return x.KnowsKeys
+	}
+	return false
+}
+
 // Lag is a tenant whose own process does not run all that its agent activated.
 type Lag struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1314,8 +1323,11 @@ type Trial struct {
 	// The process of the tenant ended while it ran the candidate.
 	ProcessEnded bool `protobuf:"varint,10,opt,name=process_ended,json=processEnded,proto3" json:"process_ended,omitempty"`
 	// Of the version that the agent runs in the candidate's step, if the plan compares the candidate
-	// with the active version; since the agent activated the step.
-	StepCalls     *v1.StepCalls `protobuf:"bytes,11,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
+	// with the active version; since the agent activated the step. If the key of a call decides,
+	// that is the candidate.
+	StepCalls *v1.StepCalls `protobuf:"bytes,11,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
+	// Likewise of the active version, if the key of a call decides which of the two it runs.
+	ActiveCalls   *v1.StepCalls `protobuf:"bytes,12,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1423,6 +1435,13 @@ func (x *Trial) GetProcessEnded() bool {
 func (x *Trial) GetStepCalls() *v1.StepCalls {
 	if x != nil {
 		return x.StepCalls
+	}
+	return nil
+}
+
+func (x *Trial) GetActiveCalls() *v1.StepCalls {
+	if x != nil {
+		return x.ActiveCalls
 	}
 	return nil
 }
@@ -2117,7 +2136,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xe7\x06\n" +
+	"\t_removals\"\x86\a\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2140,13 +2159,15 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\bidentity\x18\x16 \x01(\tR\bidentity\x12'\n" +
 	"\x0fknows_selectors\x18\x17 \x01(\bR\x0eknowsSelectors\x12*\n" +
 	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x12-\n" +
-	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x1a9\n" +
+	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x12\x1d\n" +
+	"\n" +
+	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
 	"\x03Lag\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05above\x18\x02 \x01(\x03R\x05above\"\xe6\x02\n" +
+	"\x05above\x18\x02 \x01(\x03R\x05above\"\xab\x03\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2160,7 +2181,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\rprocess_ended\x18\n" +
 	" \x01(\bR\fprocessEnded\x12?\n" +
 	"\n" +
-	"step_calls\x18\v \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\"U\n" +
+	"step_calls\x18\v \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
+	"\factive_calls\x18\f \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +
@@ -2273,19 +2295,20 @@ var file_proto_event_v1_event_proto_depIdxs = []int32{
 	11, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
 	28, // 17: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
 	29, // 18: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	27, // 19: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	28, // 20: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	26, // 21: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	27, // 22: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	18, // 23: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	17, // 24: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	26, // 25: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	26, // 26: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	29, // 19: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	27, // 20: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	28, // 21: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	26, // 22: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	27, // 23: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	18, // 24: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	17, // 25: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	26, // 26: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	26, // 27: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }

@@ -444,7 +444,11 @@ type Candidate struct {
 	// it.
 	Set *Membership `protobuf:"bytes,18,opt,name=set,proto3" json:"set,omitempty"`
 	// Why it stays in its step until a person decides; empty if it goes on by itself.
-	Paused        string `protobuf:"bytes,19,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused string `protobuf:"bytes,19,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The steps by key so far: on these agents it runs for calls whose key has a bucket below the
+	// threshold. docs/protocol.md defines the bucket. An older agent passes over them, and runs the
+	// active version.
+	Keys          []*Keys `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -612,6 +616,67 @@ func (x *Candidate) GetPaused() string {
 	return ""
 }
 
+func (x *Candidate) GetKeys() []*Keys {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// The keys whose calls run a candidate.
+type Keys struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// On agents with all of these labels; none is any agent.
+	Selector      map[string]string `protobuf:"bytes,1,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Threshold     uint32            `protobuf:"varint,2,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Keys) Reset() {
+	*x = Keys{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Keys) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Keys) ProtoMessage() {}
+
+func (x *Keys) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Keys.ProtoReflect.Descriptor instead.
+func (*Keys) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Keys) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *Keys) GetThreshold() uint32 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
 // The part of a candidate in a change set.
 type Membership struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -629,14 +694,16 @@ type Membership struct {
 	Threshold  uint32       `protobuf:"varint,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	Selections []*Selection `protobuf:"bytes,7,rep,name=selections,proto3" json:"selections,omitempty"`
 	// Why the candidate was given up; empty while it is on its way.
-	Failed        string `protobuf:"bytes,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed string `protobuf:"bytes,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	// As keys of a candidate. The bucket counts by the name and the attempt of the change set.
+	Keys          []*Keys `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +715,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[4]
+	mi := &file_proto_script_v1_script_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +728,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{4}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Membership) GetName() string {
@@ -720,6 +787,13 @@ func (x *Membership) GetFailed() string {
 	return ""
 }
 
+func (x *Membership) GetKeys() []*Keys {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 // The content that a value will have when its change set goes live.
 type StagedValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -732,7 +806,7 @@ type StagedValue struct {
 
 func (x *StagedValue) Reset() {
 	*x = StagedValue{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +818,7 @@ func (x *StagedValue) String() string {
 func (*StagedValue) ProtoMessage() {}
 
 func (x *StagedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[5]
+	mi := &file_proto_script_v1_script_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +831,7 @@ func (x *StagedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagedValue.ProtoReflect.Descriptor instead.
 func (*StagedValue) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{5}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StagedValue) GetKey() string {
@@ -807,7 +881,7 @@ type ChangeSet struct {
 
 func (x *ChangeSet) Reset() {
 	*x = ChangeSet{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +893,7 @@ func (x *ChangeSet) String() string {
 func (*ChangeSet) ProtoMessage() {}
 
 func (x *ChangeSet) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[6]
+	mi := &file_proto_script_v1_script_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +906,7 @@ func (x *ChangeSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSet.ProtoReflect.Descriptor instead.
 func (*ChangeSet) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{6}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChangeSet) GetTenant() string {
@@ -948,7 +1022,7 @@ type ChangedScript struct {
 
 func (x *ChangedScript) Reset() {
 	*x = ChangedScript{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1034,7 @@ func (x *ChangedScript) String() string {
 func (*ChangedScript) ProtoMessage() {}
 
 func (x *ChangedScript) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[7]
+	mi := &file_proto_script_v1_script_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1047,7 @@ func (x *ChangedScript) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangedScript.ProtoReflect.Descriptor instead.
 func (*ChangedScript) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{7}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ChangedScript) GetName() string {
@@ -1018,7 +1092,7 @@ type ChangedValue struct {
 
 func (x *ChangedValue) Reset() {
 	*x = ChangedValue{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1104,7 @@ func (x *ChangedValue) String() string {
 func (*ChangedValue) ProtoMessage() {}
 
 func (x *ChangedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[8]
+	mi := &file_proto_script_v1_script_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1117,7 @@ func (x *ChangedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangedValue.ProtoReflect.Descriptor instead.
 func (*ChangedValue) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{8}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChangedValue) GetValue() *StagedValue {
@@ -1080,7 +1154,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1166,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[9]
+	mi := &file_proto_script_v1_script_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1179,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{9}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Selection) GetSelector() map[string]string {
@@ -1145,7 +1219,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1231,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[10]
+	mi := &file_proto_script_v1_script_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1244,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{10}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Freeze) GetAuthor() string {
@@ -1250,7 +1324,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1336,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[11]
+	mi := &file_proto_script_v1_script_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1349,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{11}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Settings) GetLimits() *Limits {
@@ -1342,7 +1416,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1428,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[12]
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1441,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{12}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1421,14 +1495,17 @@ type Plan struct {
 	MaxLatencyIncrease *LatencyIncrease `protobuf:"bytes,9,opt,name=max_latency_increase,json=maxLatencyIncrease,proto3" json:"max_latency_increase,omitempty"`
 	// Scripts of the same tenant, "tenant/name": the candidate waits until none of them has a
 	// candidate, and all of them are live.
-	After         []string `protobuf:"bytes,10,rep,name=after,proto3" json:"after,omitempty"`
+	After []string `protobuf:"bytes,10,rep,name=after,proto3" json:"after,omitempty"`
+	// Where agents take the key of a request from, such as "request.headers.x-user"; empty if calls
+	// carry their keys. It needs a step by key.
+	Key           string `protobuf:"bytes,12,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1517,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1530,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1533,6 +1610,13 @@ func (x *Plan) GetAfter() []string {
 	return nil
 }
 
+func (x *Plan) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 // Of percentiles of the latency, in percent; 0 means that one is not compared.
 type LatencyIncrease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1545,7 +1629,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1641,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1654,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1610,7 +1694,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1706,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1719,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1678,7 +1762,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1774,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1787,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1741,14 +1825,18 @@ type Step struct {
 	// Agents with all of these labels; none is any agent.
 	Selector map[string]string `protobuf:"bytes,4,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What is asked when all else of the step has passed; absent for nothing.
-	Gate          *Gate `protobuf:"bytes,5,opt,name=gate,proto3" json:"gate,omitempty"`
+	Gate *Gate `protobuf:"bytes,5,opt,name=gate,proto3" json:"gate,omitempty"`
+	// The step takes a share of the keys of calls. Then percent and selector are here, and above there
+	// is nothing: software that does not know steps by key refuses such a plan, and gives its candidate
+	// up.
+	Keys          *KeyShare `protobuf:"bytes,6,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1848,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1861,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1811,6 +1899,66 @@ func (x *Step) GetGate() *Gate {
 	return nil
 }
 
+func (x *Step) GetKeys() *KeyShare {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// So many percent of all keys, on agents with all of these labels; none is any agent.
+type KeyShare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Percent       int32                  `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Selector      map[string]string      `protobuf:"bytes,2,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyShare) Reset() {
+	*x = KeyShare{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyShare) ProtoMessage() {}
+
+func (x *KeyShare) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
+func (*KeyShare) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KeyShare) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *KeyShare) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
 // A system outside of Scriptorium that says whether a step passes.
 type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1830,7 +1978,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1990,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2003,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Gate) GetKind() string {
@@ -1917,7 +2065,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2077,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2090,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Test) GetName() string {
@@ -1993,7 +2141,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2153,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2166,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2101,7 +2249,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2261,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2274,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Value) GetTenant() string {
@@ -2207,7 +2355,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2367,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2380,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2284,7 +2432,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2444,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2457,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -2385,7 +2533,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2545,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2558,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Tenant) GetName() string {
@@ -2488,7 +2636,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2648,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2661,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2608,7 +2756,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2768,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2781,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2673,7 +2821,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2833,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2846,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -2742,7 +2890,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2902,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2915,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -2811,7 +2959,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2971,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2984,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -2952,7 +3100,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3112,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3125,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3103,7 +3251,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3263,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3276,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3164,7 +3312,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3324,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3337,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Error) GetKind() string {
@@ -3270,7 +3418,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\x8d\x05\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xbe\x05\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -3293,7 +3441,14 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"selections\x18\x11 \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
 	"selections\x123\n" +
 	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\x12\x16\n" +
-	"\x06paused\x18\x13 \x01(\tR\x06paused\"\xb9\x02\n" +
+	"\x06paused\x18\x13 \x01(\tR\x06paused\x12/\n" +
+	"\x04keys\x18\x14 \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"\xa8\x01\n" +
+	"\x04Keys\x12E\n" +
+	"\bselector\x18\x01 \x03(\v2).scriptorium.script.v1.Keys.SelectorEntryR\bselector\x12\x1c\n" +
+	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x02\n" +
 	"\n" +
 	"Membership\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3305,7 +3460,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
 	"selections\x18\a \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
 	"selections\x12\x16\n" +
-	"\x06failed\x18\b \x01(\tR\x06failed\"K\n" +
+	"\x06failed\x18\b \x01(\tR\x06failed\x12/\n" +
+	"\x04keys\x18\t \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"K\n" +
 	"\vStagedValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
@@ -3366,7 +3522,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\aOnError\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x12\n" +
-	"\x04body\x18\x03 \x01(\tR\x04body\"\x82\x05\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"\x94\x05\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -3380,7 +3536,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x12max_error_increase\x18\b \x01(\x01H\x03R\x10maxErrorIncrease\x88\x01\x01\x12X\n" +
 	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncrease\x12\x14\n" +
 	"\x05after\x18\n" +
-	" \x03(\tR\x05afterB\x14\n" +
+	" \x03(\tR\x05after\x12\x10\n" +
+	"\x03key\x18\f \x01(\tR\x03keyB\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
 	"_max_errorB\f\n" +
@@ -3399,13 +3556,20 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"\xa2\x02\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\xd7\x02\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
 	"\bapproval\x18\x03 \x01(\bR\bapproval\x12E\n" +
 	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x12/\n" +
-	"\x04gate\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.GateR\x04gate\x1a;\n" +
+	"\x04gate\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.GateR\x04gate\x123\n" +
+	"\x04keys\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.KeyShareR\x04keys\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x01\n" +
+	"\bKeyShare\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\x12I\n" +
+	"\bselector\x18\x02 \x03(\v2-.scriptorium.script.v1.KeyShare.SelectorEntryR\bselector\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +
@@ -3548,102 +3712,111 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
 	(*Hold)(nil),                  // 2: scriptorium.script.v1.Hold
 	(*Candidate)(nil),             // 3: scriptorium.script.v1.Candidate
-	(*Membership)(nil),            // 4: scriptorium.script.v1.Membership
-	(*StagedValue)(nil),           // 5: scriptorium.script.v1.StagedValue
-	(*ChangeSet)(nil),             // 6: scriptorium.script.v1.ChangeSet
-	(*ChangedScript)(nil),         // 7: scriptorium.script.v1.ChangedScript
-	(*ChangedValue)(nil),          // 8: scriptorium.script.v1.ChangedValue
-	(*Selection)(nil),             // 9: scriptorium.script.v1.Selection
-	(*Freeze)(nil),                // 10: scriptorium.script.v1.Freeze
-	(*Settings)(nil),              // 11: scriptorium.script.v1.Settings
-	(*OnError)(nil),               // 12: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 13: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 14: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 15: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 16: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 17: scriptorium.script.v1.Step
-	(*Gate)(nil),                  // 18: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 19: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 20: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 21: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 22: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 23: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 24: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 25: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 26: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 27: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 28: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 29: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 30: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 31: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 32: scriptorium.script.v1.Error
-	nil,                           // 33: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 34: scriptorium.script.v1.Step.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*Keys)(nil),                  // 4: scriptorium.script.v1.Keys
+	(*Membership)(nil),            // 5: scriptorium.script.v1.Membership
+	(*StagedValue)(nil),           // 6: scriptorium.script.v1.StagedValue
+	(*ChangeSet)(nil),             // 7: scriptorium.script.v1.ChangeSet
+	(*ChangedScript)(nil),         // 8: scriptorium.script.v1.ChangedScript
+	(*ChangedValue)(nil),          // 9: scriptorium.script.v1.ChangedValue
+	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
+	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
+	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
+	(*OnError)(nil),               // 13: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 14: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 15: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 16: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 17: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 18: scriptorium.script.v1.Step
+	(*KeyShare)(nil),              // 19: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 20: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 21: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 22: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 23: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 24: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 25: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 26: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 27: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 28: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 29: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 30: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 31: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 32: scriptorium.script.v1.AuditEntry
+	(*Source)(nil),                // 33: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 34: scriptorium.script.v1.Error
+	nil,                           // 35: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 36: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 37: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 38: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	35, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	39, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
-	11, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	35, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
+	39, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	35, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	35, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
-	11, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	35, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
-	9,  // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
-	4,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
-	13, // 13: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
-	5,  // 14: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
-	9,  // 15: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
-	13, // 16: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
-	7,  // 17: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
-	8,  // 18: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	35, // 19: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	35, // 20: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
-	5,  // 21: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	33, // 22: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	35, // 23: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	35, // 24: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	35, // 25: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	20, // 26: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	26, // 27: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	13, // 28: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	19, // 29: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	12, // 30: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	17, // 31: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	16, // 32: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	16, // 33: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	36, // 34: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	14, // 35: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	36, // 36: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	34, // 37: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	18, // 38: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	36, // 39: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	35, // 40: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	23, // 41: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	35, // 42: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	25, // 43: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	35, // 44: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	20, // 45: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	27, // 46: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	28, // 47: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	35, // 48: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	35, // 49: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	39, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	39, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
+	39, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
+	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
+	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
+	35, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	14, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
+	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
+	4,  // 18: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
+	14, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
+	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
+	39, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	39, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
+	36, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	39, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	39, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	39, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	22, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	28, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	14, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	21, // 32: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	13, // 33: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	18, // 34: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	17, // 35: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	17, // 36: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	40, // 37: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	15, // 38: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	40, // 39: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	37, // 40: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	20, // 41: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	19, // 42: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	38, // 43: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	40, // 44: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	39, // 45: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	25, // 46: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	39, // 47: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	27, // 48: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	39, // 49: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	22, // 50: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	29, // 51: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	30, // 52: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	39, // 53: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	39, // 54: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -3651,15 +3824,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[13].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[18].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[14].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -332,7 +332,9 @@ type ExecuteRequest struct {
 	Trial bool `protobuf:"varint,4,opt,name=trial,proto3" json:"trial,omitempty"`
 	// It is one of a chain: script names the version that was live when the chain began. That
 	// runs also if another one is live by now, or none.
-	Chained       bool `protobuf:"varint,5,opt,name=chained,proto3" json:"chained,omitempty"`
+	Chained bool `protobuf:"varint,5,opt,name=chained,proto3" json:"chained,omitempty"`
+	// Of the call in rollouts by key; empty for none.
+	Key           string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +402,13 @@ func (x *ExecuteRequest) GetChained() bool {
 		return x.Chained
 	}
 	return false
+}
+
+func (x *ExecuteRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 type ExecuteResponse struct {
@@ -998,7 +1007,9 @@ type Count struct {
 	// Of them.
 	FailedCalls uint64 `protobuf:"varint,5,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
 	// Of the version that runs in the candidate's step, if the plan compares it.
-	StepCalls     *v11.StepCalls `protobuf:"bytes,6,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
+	StepCalls *v11.StepCalls `protobuf:"bytes,6,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
+	// Of the active version, if the key of a call decides which of the two it runs.
+	ActiveCalls   *v11.StepCalls `protobuf:"bytes,7,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1075,6 +1086,13 @@ func (x *Count) GetStepCalls() *v11.StepCalls {
 	return nil
 }
 
+func (x *Count) GetActiveCalls() *v11.StepCalls {
+	if x != nil {
+		return x.ActiveCalls
+	}
+	return nil
+}
+
 type CountResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1143,13 +1161,14 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06signed\x18\x03 \x01(\bR\x06signed\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
-	"\rServeResponse\"\x8e\x01\n" +
+	"\rServeResponse\"\xa0\x01\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12 \n" +
 	"\vtraceparent\x18\x03 \x01(\tR\vtraceparent\x12\x14\n" +
 	"\x05trial\x18\x04 \x01(\bR\x05trial\x12\x18\n" +
-	"\achained\x18\x05 \x01(\bR\achained\"\x91\x01\n" +
+	"\achained\x18\x05 \x01(\bR\achained\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\"\x91\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -1180,7 +1199,7 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
 	"\vLogResponse\"D\n" +
 	"\fCountRequest\x124\n" +
-	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\xcd\x01\n" +
+	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\x92\x02\n" +
 	"\x05Count\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -1188,7 +1207,8 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12!\n" +
 	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\x12?\n" +
 	"\n" +
-	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\"\x0f\n" +
+	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
+	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
 	"\rCountResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
@@ -1250,25 +1270,26 @@ var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
 	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 9: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 10: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 11: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 12: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 13: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 14: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 15: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 16: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 17: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 18: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 19: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 20: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 21: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 22: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	16, // [16:23] is the sub-list for method output_type
-	9,  // [9:16] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	23, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	1,  // 10: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 11: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 12: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 13: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 14: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 15: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 16: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	2,  // 17: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 18: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 19: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 20: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 21: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 22: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 23: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	17, // [17:24] is the sub-list for method output_type
+	10, // [10:17] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
