@@ -21,18 +21,23 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 	if err != nil {
 		return nil, err
 	}
+	target, err := decision.ParseTarget(rule.Script)
+	if err != nil {
+		return nil, err
+	}
 	run := decision.NewRun()
 	defer run.Release()
+	asked := request(rule, r)
 	made, err := a.ask(ctx, run, &decision.Question{
-		Target: decision.Target{Script: rule.Script}, Timeout: rule.Timeout, Traceparent: r.Header.Get("Traceparent"),
-	}, request(rule, r))
+		Target: target, Timeout: rule.Timeout, Traceparent: r.Header.Get("Traceparent"), Key: asked.Key(script.KeySource(rule.Key)),
+	}, asked)
 	if err != nil {
 		a.log.Debug("a request gets no decision", "script", rule.Script, "error", err)
 	}
 	made = run.Or(fail, made, err)
 	d := &middleware.Decision{
 		Allow: made.Allow, Status: made.Status, Body: made.Body, Request: changes(&made.Request), Response: changes(&made.Response),
-		Upstream: made.Upstream, Path: made.Path, Query: made.Query, Metadata: made.Metadata, Version: run.Version(),
+		Upstream: made.Upstream, Path: made.Path, Query: made.Query, Metadata: made.Metadata, Version: run.Version(), Chain: run.Chain(),
 	}
 	if err != nil {
 		d.Reason = string(script.KindOf(err))

@@ -1,7 +1,9 @@
 package embed_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/client/middleware"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/embed"
@@ -50,6 +53,64 @@ func deciders(t *testing.T, scripts map[string]string) (w *localtest.World, a *e
 	socket := middleware.NewSocket(filepath.Join(w.Stack.AgentDir(1), "http.sock"))
 	t.Cleanup(socket.Close)
 	return w, a, map[string]middleware.Decider{"embedded": a, "socket": socket}
+}
+
+// TestTargetsAreTheSame: a rule names the scripts of an event, and the key in a rollout by key, in a
+// program and over http.sock alike.
+func TestTargetsAreTheSame(t *testing.T) {
+	w, _, both := deciders(t, nil)
+	const auth = `function handle(r) return { headers = { set = { ["x-user"] = "changed" } } } end`
+	trigger := func(priority int) string { return fmt.Sprintf("  trigger: {event: pre, priority: %d}\n", priority) }
+	w.Publish(t, localtest.Manifest("auth", auth)+trigger(10), 2)
+	w.Publish(t, localtest.Manifest("gate", `function handle(r) return { allow = false, status = 401 } end`)+trigger(0), 2)
+	w.Publish(t, localtest.Manifest("gate", `function handle(r) return { allow = false, status = 402 } end`)+trigger(0)+
+		"  rollout:\n    steps: [{percent: 50, by: key, pause: 1h}]\n", 0)
+	decide := func(decider middleware.Decider, rule middleware.Rule, user string) *middleware.Decision {
+		gate, err := middleware.New(decider, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://shop.example/", http.NoBody)
+		req.Header.Set("X-User", user)
+		return gate.Decide(httptest.NewRecorder(), req, "192.0.2.7")
+	}
+	keyed := middleware.Rule{Script: "acme/gate", Key: "request.headers.X-User"}
+	inside := func(user string) bool { return cache.KeyBucket("acme/gate@2", user) < script.KeyThreshold(50) }
+	known := ""
+	for i := 0; known == ""; i++ {
+		if user := fmt.Sprint("user-", i); inside(user) {
+			known = user
+		}
+	}
+	for name, decider := range both { // each agent begins by itself
+		for ctx, cancel := context.WithTimeout(t.Context(), localtest.Patience); decide(decider, keyed, known).Status != 402; {
+			if ctx.Err() != nil {
+				cancel()
+				t.Fatalf("%s: nobody gets the candidate", name)
+			}
+		}
+	}
+	for name, decider := range both {
+		for i := range 20 {
+			user := fmt.Sprint("user-", i)
+			status, chain := 401, "auth@1, gate@1"
+			if inside(user) {
+				status, chain = 402, "auth@1, gate@2"
+			}
+			if d := decide(decider, keyed, user); d.Status != status || d.Chain != "" {
+				t.Errorf("%s: %s gets %d (%q), want %d", name, user, d.Status, d.Chain, status)
+			}
+			if d := decide(decider, middleware.Rule{Script: "event=pre/acme", Key: keyed.Key}, user); d.Status != status || d.Chain != chain {
+				t.Errorf("%s: %s gets %d of %q, want %d of %q", name, user, d.Status, d.Chain, status, chain)
+			}
+		}
+		if d := decide(decider, middleware.Rule{Script: "acme/gate"}, known); d.Status != 401 {
+			t.Errorf("%s: without a key: %d", name, d.Status)
+		}
+		if d := decide(decider, middleware.Rule{Script: "event=post/acme"}, known); d.Allow || d.Reason != string(script.NotFound) {
+			t.Errorf("%s: an event of no script: %+v", name, d)
+		}
+	}
 }
 
 // TestDecisionsAreTheSame in a program and over http.sock, whatever a client asks for.

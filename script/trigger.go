@@ -47,6 +47,20 @@ const (
 	MaxEventScripts = 256
 )
 
+// eventPrefix is what the name of an event follows where a script could be named, too.
+const eventPrefix = "event="
+
+// CutEvent returns the event and the tenant of text that is in the form "event=NAME/TENANT", which
+// names all scripts of the tenant that run on the event. Neither is checked.
+func CutEvent(text string) (event, tenant string, ok bool) {
+	rest, ok := strings.CutPrefix(text, eventPrefix)
+	if !ok {
+		return "", "", false
+	}
+	event, tenant, _ = strings.Cut(rest, "/")
+	return event, tenant, true
+}
+
 // IsZero reports whether no condition is set.
 func (m Match) IsZero() bool {
 	return len(m.Hosts)+len(m.PathPrefixes)+len(m.Methods)+len(m.Headers) == 0

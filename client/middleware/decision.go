@@ -27,8 +27,11 @@ type Decision struct {
 	// Metadata is a JSON object for the server's own use, or nil.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 
-	// Version of the script that decided; 0 if none did.
+	// Version of the script that decided; 0 if none did, or if several could.
 	Version uint64 `json:"version,omitempty"`
+	// Chain has the scripts that the request went through, such as "auth@7, cart@2", if the rule names an
+	// event; "none" if none matched. It is "" otherwise.
+	Chain string `json:"chain,omitempty"`
 	// Reason is the kind of the error that kept the script from deciding, or "".
 	Reason string `json:"reason,omitempty"`
 }

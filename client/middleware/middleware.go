@@ -33,7 +33,8 @@ type Decider interface {
 
 // Rule says which script decides, and how.
 type Rule struct {
-	// Script is "tenant/name", or "tenant/name@7" for one version.
+	// Script is "tenant/name", or "tenant/name@7" for one version, or "event=NAME/TENANT" for the scripts
+	// of the tenant that run on the event.
 	Script string
 	// Fail says what becomes of a request without a decision. "closed" denies it, and "open" lets it
 	// go on. With "" the script's onError says so, and the request is denied if nobody answers.
@@ -45,6 +46,9 @@ type Rule struct {
 	// Body is how many bytes of a body the script sees. A request with a longer one is denied with
 	// 413. With 0 the script sees no body.
 	Body int64
+	// Key is the part of a request that is its key in a rollout by key, such as
+	// "request.cookies.user", unless the plan of the rollout names one.
+	Key string
 	// EncodedSlashes lets a path have %2F or %5C in it. Such a request is denied with 400 otherwise: the
 	// script sees the escape, and http.Request.URL.Path has the character itself.
 	EncodedSlashes bool
@@ -61,8 +65,13 @@ const maxBody = 1 << 20
 
 // Validate returns an Invalid error that names the field that cannot be.
 func (r *Rule) Validate() error {
-	if _, err := script.ParseRef(r.Script); err != nil {
+	if err := validateTarget(r.Script); err != nil {
 		return script.Errorf(script.Invalid, "script", "%w", err)
+	}
+	if r.Key != "" {
+		if _, err := script.ParseKeySource("key", r.Key); err != nil {
+			return err
+		}
 	}
 	switch {
 	case r.Fail != "" && r.Fail != FailClosed && r.Fail != FailOpen:
@@ -78,6 +87,18 @@ func (r *Rule) Validate() error {
 		}
 	}
 	return nil
+}
+
+func validateTarget(text string) error {
+	event, tenant, ok := script.CutEvent(text)
+	if !ok {
+		_, err := script.ParseRef(text)
+		return err
+	}
+	if err := script.ValidateLabel("event", event); err != nil {
+		return err
+	}
+	return script.ValidateLabel("tenant", tenant)
 }
 
 // Request is a client's request, as a script gets to know it.

@@ -25,11 +25,14 @@ func (f fixed) Decide(context.Context, *middleware.Rule, *middleware.Request) (*
 
 func TestRules(t *testing.T) {
 	for field, rule := range map[string]middleware.Rule{
-		"script":  {Script: "gate"},
-		"fail":    {Script: "acme/gate", Fail: "maybe"},
-		"timeout": {Script: "acme/gate", Timeout: -1},
-		"body":    {Script: "acme/gate", Body: 2 << 20},
-		"params":  {Script: "acme/gate", Params: map[string]string{"a": "b,fail=open"}},
+		"script":   {Script: "gate"},
+		"script:":  {Script: "event=pre-route"},
+		"script: ": {Script: "event=/acme"},
+		"key":      {Script: "acme/gate", Key: "user"},
+		"fail":     {Script: "acme/gate", Fail: "maybe"},
+		"timeout":  {Script: "acme/gate", Timeout: -1},
+		"body":     {Script: "acme/gate", Body: 2 << 20},
+		"params":   {Script: "acme/gate", Params: map[string]string{"a": "b,fail=open"}},
 	} {
 		if _, err := middleware.New(fixed{}, rule); script.KindOf(err) != script.Invalid || !strings.HasPrefix(err.Error(), field) {
 			t.Errorf("%+v: %v, want %s", rule, err, field)

@@ -110,10 +110,17 @@ func (r *Rule) path() string {
 	if r.Timeout > 0 {
 		settings = append(settings, "timeout="+r.Timeout.String())
 	}
+	if r.Key != "" {
+		settings = append(settings, "key="+r.Key)
+	}
+	target := r.Script
+	if event, tenant, ok := script.CutEvent(r.Script); ok {
+		settings, target = append(settings, "event="+event), tenant
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		settings = append(settings, "param."+name+"="+r.Params[name])
 	}
-	return "/v1/decide/" + url.PathEscape(strings.Join(settings, ",")) + "/" + r.Script
+	return "/v1/decide/" + url.PathEscape(strings.Join(settings, ",")) + "/" + target
 }
 
 // canBeSent reports whether no header keeps a request from being sent, which a client could cause.

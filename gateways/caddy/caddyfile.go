@@ -63,11 +63,12 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 
 // UnmarshalCaddyfile parses the directive:
 //
-//	scriptorium [<matcher>] <tenant>/<script> {
+//	scriptorium [<matcher>] <tenant>/<script>|event=<name>/<tenant> {
 //		fail    closed|open
 //		timeout <duration>
 //		body    <size>
 //		param   <name> <value>
+//		key     <part of the request>
 //		encoded_slashes
 //		socket  <path>
 //		<setting of agentd, with _ in place of -> <value…>
@@ -103,6 +104,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // settings of the directive itself.
 var settings = map[string]func(*Handler, *caddyfile.Dispenser) error{
 	"fail":   func(h *Handler, d *caddyfile.Dispenser) error { return only(d, &h.Fail) },
+	"key":    func(h *Handler, d *caddyfile.Dispenser) error { return only(d, &h.Key) },
 	"socket": func(h *Handler, d *caddyfile.Dispenser) error { return only(d, &h.Socket) },
 	"timeout": func(h *Handler, d *caddyfile.Dispenser) error {
 		var text string

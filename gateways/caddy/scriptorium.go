@@ -38,7 +38,8 @@ func init() {
 // headers, path and query. The placeholders {scriptorium.upstream}, {scriptorium.version},
 // {scriptorium.metadata} and {scriptorium.metadata.NAME} have the rest of the decision.
 type Handler struct {
-	// Script is "tenant/name", or "tenant/name@7" for one version.
+	// Script is "tenant/name", or "tenant/name@7" for one version, or "event=NAME/TENANT" for the scripts
+	// of the tenant that run on the event.
 	Script string `json:"script"`
 	// Fail says what becomes of a request without a decision: "closed" denies it, and "open" lets it go
 	// on. By default the script's onError says so.
@@ -50,6 +51,8 @@ type Handler struct {
 	Body int64 `json:"body,omitempty"`
 	// Params are what the script reads as request.params.
 	Params map[string]string `json:"params,omitempty"`
+	// Key is the part of a request that is its key in a rollout by key, such as "request.cookies.user".
+	Key string `json:"key,omitempty"`
 	// EncodedSlashes lets a path have %2F or %5C in it, which is answered with 400 otherwise.
 	EncodedSlashes bool `json:"encoded_slashes,omitempty"`
 
@@ -93,7 +96,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 func (h *Handler) rule() middleware.Rule {
 	return middleware.Rule{
-		Script: h.Script, Fail: h.Fail, Timeout: time.Duration(h.Timeout), Body: h.Body, Params: h.Params, EncodedSlashes: h.EncodedSlashes,
+		Script: h.Script, Fail: h.Fail, Timeout: time.Duration(h.Timeout), Body: h.Body, Params: h.Params, Key: h.Key, EncodedSlashes: h.EncodedSlashes,
 	}
 }
 

@@ -12,6 +12,16 @@ type Target struct {
 	Event  string
 }
 
+// ParseTarget reads "tenant/name", "tenant/name@7" or "event=NAME/TENANT".
+func ParseTarget(text string) (t Target, err error) {
+	if event, tenant, ok := script.CutEvent(text); ok {
+		t = Target{Event: event, Tenant: tenant}
+	} else {
+		t.Script = text
+	}
+	return t, t.Validate()
+}
+
 // String names the target, for a log.
 func (t Target) String() string {
 	if t.Event != "" {

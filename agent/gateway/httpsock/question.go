@@ -24,9 +24,9 @@ import (
 // Settings are in the path, since gateways let clients add to the query.
 type question struct {
 	decision.Question
-	accel  string // where nginx goes on if the request is allowed: "@name" or "/path"
+	accel  string           // where nginx goes on if the request is allowed: "@name" or "/path"
 	key    script.KeySource // of the key in a rollout whose plan names no source
-	json   bool   // the answer is the decision as JSON
+	json   bool             // the answer is the decision as JSON
 	params map[string]string
 	path   string // of the client's request; "" if headers have it
 }

@@ -5,10 +5,11 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // decideSyntax is that of the command for a decision.
-const decideSyntax = "tenant/script request [FAIL closed|open] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]"
+const decideSyntax = "tenant/script|event=name/tenant request [FAIL closed|open] [TIMEOUT milliseconds] [TRACEPARENT traceparent] [KEY key]"
 
 // decide serves SCRIPTORIUM.DECIDE, which takes a request of a gateway as JSON. It answers a decision, also
 // if the call fails; an error is about the command, and no decision.
@@ -56,14 +57,30 @@ func (c *conn) tryDecide(w *work) ([]byte, error) {
 		return c.document(run, options.fail, decision.Decision{}, budget.ErrOverloaded)
 	}
 	var d decision.Decision
-	callee := c.callee(name)
-	if err = callee.err; err == nil {
+	target, err := c.target(name)
+	if script.KindOf(err) == script.Invalid {
+		return nil, err // the command, and not the call
+	}
+	if err == nil {
 		c.srv.calls.Add(1)
 		d, err = run.Decide(c.srv.conns.Context(), c.srv.opts.Executor, &decision.Question{
-			Target: decision.Target{Script: callee.script}, Timeout: options.timeout, Traceparent: options.traceparent, Key: options.key, Hold: hold,
+			Target: target, Timeout: options.timeout, Traceparent: options.traceparent, Key: options.key, Hold: hold,
 		}, request)
 	}
 	return c.document(run, options.fail, d, err)
+}
+
+// target returns what the name names, and an error if the peer may not ask for its decision.
+func (c *conn) target(name []byte) (decision.Target, error) {
+	if _, _, ok := script.CutEvent(string(name)); !ok {
+		callee := c.callee(name)
+		return decision.Target{Script: callee.script}, callee.err
+	}
+	t, err := decision.ParseTarget(string(name))
+	if err == nil {
+		err = t.Check(c.grant)
+	}
+	return t, err
 }
 
 // document returns the decision as JSON, or what holds instead if err is not nil.

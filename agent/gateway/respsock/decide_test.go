@@ -64,8 +64,23 @@ func TestDecide(t *testing.T) {
 	if got, err := decide("acme/gate", `{"uri":"/"}`, "fail", "closed", "TIMEOUT", "5"); err != nil || !strings.HasPrefix(got, `{"allow":false,"status":418,"body":"short"`) {
 		t.Errorf("%s, %v", got, err)
 	}
-	if got, err := decide("other/gate", `{"uri":"/"}`, "FAIL", "open"); err != nil || !strings.Contains(got, `"DENIED"`) {
-		t.Errorf("a script of another tenant: %s, %v", got, err)
+	for _, other := range []string{"other/gate", "event=pre/other"} {
+		if got, err := decide(other, `{"uri":"/"}`, "FAIL", "open"); err != nil || !strings.Contains(got, `"DENIED"`) {
+			t.Errorf("%s of another tenant: %s, %v", other, got, err)
+		}
+	}
+	x.Set("acme/key", gatewaytest.Key)
+	x.SetTrigger("acme/key", script.Trigger{Event: "pre"})
+	for target, chain := range map[string]string{"acme/key": "", "event=pre/acme": `,"chain":"key@7"`} {
+		got, err := decide(target, `{"uri":"/","headers":{"x-user":"bob"}}`, "KEY", "ann")
+		if err != nil || !strings.Contains(got, `"body":"ann, bob"`) || !strings.Contains(got, chain) {
+			t.Errorf("%s with a key: %s, %v", target, got, err)
+		}
+	}
+	for _, malformed := range []string{"event=", "event=pre", "event=pre/acme/x", "event=PRE/acme"} {
+		if got, err := decide(malformed, `{"uri":"/"}`, "FAIL", "open"); err == nil || !strings.HasPrefix(err.Error(), "INVALID") {
+			t.Errorf("%s: %s, %v; want an error", malformed, got, err)
+		}
 	}
 }
 
