@@ -36,6 +36,11 @@ type gatewayProcess struct {
 	decider int // process group of what decides; 0: nothing
 }
 
+// fileName is that of its configuration.
+func (g *gatewayProcess) fileName() string {
+	return strings.NewReplacer("/", "-", " ", "-").Replace(g.name)
+}
+
 func (w *gatewayWorld) stop() {
 	for _, stop := range slices.Backward(w.stops) {
 		stop()
@@ -52,7 +57,11 @@ func (w *gatewayWorld) start(ctx context.Context, progress io.Writer) error {
 	if err := os.WriteFile(filepath.Join(w.dir, "wrk.lua"), []byte(wrkReport), 0o600); err != nil {
 		return err
 	}
-	if err := w.startAgent(ctx); err != nil {
+	gate, err := gateScript()
+	if err != nil {
+		return err
+	}
+	if err := w.startAgent(ctx, gate.Source); err != nil {
 		return err
 	}
 	app := &gatewayProcess{name: "app"}
@@ -81,6 +90,13 @@ func (w *gatewayWorld) start(ctx context.Context, progress io.Writer) error {
 	if err := w.nginx(ctx, &gatewayProcess{name: "nginx/alone"}, nginxAlone); err != nil {
 		return err
 	}
+	constant, socket := &gatewayProcess{name: "constant"}, filepath.Join(w.dir, "constant.sock")
+	if err := w.nginx(ctx, constant, "server { listen 8080; listen unix:"+socket+"; location / { return 200; } }"); err != nil {
+		return err
+	}
+	if err := w.nginx(ctx, &gatewayProcess{name: "nginx/constant", decider: constant.pid}, strings.ReplaceAll(nginxConstant, "CONSTANT", socket)); err != nil {
+		return err
+	}
 	if opa != nil {
 		if err := w.nginx(ctx, &gatewayProcess{name: "nginx/OPA", decider: opa.pid}, strings.ReplaceAll(nginxOPA, "OPA", opa.address)); err != nil {
 			return err
@@ -92,23 +108,31 @@ func (w *gatewayWorld) start(ctx context.Context, progress io.Writer) error {
 	if err := w.caddies(ctx); err != nil {
 		return err
 	}
-	w.gateways = slices.DeleteFunc(w.gateways, func(g *gatewayProcess) bool { return g.name == "app" })
+	if err := w.modules(ctx, progress, gate); err != nil {
+		return err
+	}
+	w.gateways = slices.DeleteFunc(w.gateways, func(g *gatewayProcess) bool { return g.name == "app" || g.name == "constant" })
 	slices.SortFunc(w.gateways, gatewayNamed)
 	return nil
 }
 
-// startAgent starts an agent with the script of the pages.
-func (w *gatewayWorld) startAgent(ctx context.Context) error {
+// gateScript returns the script of the pages.
+func gateScript() (manifest.Manifest, error) {
 	text, err := os.ReadFile("docs/gateways/README.md")
 	if err != nil {
-		return fmt.Errorf("%w: run it at the top of the repository", err)
+		return manifest.Manifest{}, fmt.Errorf("%w: run it at the top of the repository", err)
 	}
 	all, err := manifest.Parse("README.md", []byte(page.Blocks(string(text), "yaml")[0]), ".")
 	if err != nil {
-		return err
+		return manifest.Manifest{}, err
 	}
+	return all[0], nil
+}
+
+// startAgent starts an agent with the script.
+func (w *gatewayWorld) startAgent(ctx context.Context, gate []byte) error {
 	source := filepath.Join(w.dir, "gate.lua")
-	if err := os.WriteFile(source, all[0].Source, 0o600); err != nil {
+	if err := os.WriteFile(source, gate, 0o600); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -189,6 +213,21 @@ func (w *gatewayWorld) write(name, text string) (file string, err error) {
 // The application and the upstream of a gateway alone have connections that are kept, as in the pages' setups.
 const nginxAlone = `server { listen 8080; location / { proxy_pass http://127.0.0.1:9000; } }`
 
+// nginxConstant asks another nginx first, which allows everything: what asking costs at the least.
+const nginxConstant = `upstream constant { server unix:CONSTANT; keepalive 16; }
+server {
+  listen 8080;
+  location / { auth_request /constant; proxy_pass http://127.0.0.1:9000; }
+  location = /constant {
+    internal;
+    proxy_pass_request_body off;
+    proxy_set_header Content-Length "";
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    proxy_pass http://constant/;
+  }
+}`
+
 // nginxOPA asks OPA first: OPA answers 200 with a value, and 404 where it is undefined.
 const nginxOPA = `upstream opa { server unix:OPA; keepalive 16; }
 server {
@@ -266,7 +305,7 @@ func (w *gatewayWorld) haproxies(ctx context.Context) error {
 			g.decider = w.agent
 		}
 		if err := w.listen(ctx, g, func(address string) (*exec.Cmd, error) {
-			file, err := w.write(strings.ReplaceAll(name, "/", "-")+".cfg", w.localized(config, address))
+			file, err := w.write(g.fileName()+".cfg", w.localized(config, address))
 			return exec.CommandContext(ctx, "haproxy", "-db", "-q", "-f", file), err
 		}); err != nil {
 			return err
@@ -288,12 +327,7 @@ func (w *gatewayWorld) caddies(ctx context.Context) error {
 		if name != "caddy/alone" {
 			g.decider = w.agent
 		}
-		if err := w.listen(ctx, g, func(address string) (*exec.Cmd, error) {
-			file, err := w.write(strings.ReplaceAll(name, "/", "-"), "{\n\tadmin off\n\tlog {\n\t\tlevel ERROR\n\t}\n}\n"+w.localized(config, address))
-			cmd := exec.CommandContext(ctx, "caddy", "run", "--adapter", "caddyfile", "--config", file)
-			cmd.Env = append(os.Environ(), "HOME="+w.dir, "GOMAXPROCS=1")
-			return cmd, err
-		}); err != nil {
+		if err := w.caddy(ctx, g, "caddy", config); err != nil {
 			return err
 		}
 	}
