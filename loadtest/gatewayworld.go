@@ -51,7 +51,7 @@ func (w *gatewayWorld) stop() {
 func (w *gatewayWorld) start(ctx context.Context, progress io.Writer) error {
 	for _, name := range []string{"nginx", "haproxy", "caddy", "wrk"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return fmt.Errorf("%s is not installed: apt-get install nginx-light haproxy caddy wrk", name)
+			return fmt.Errorf("%s is not installed: apt-get install nginx haproxy caddy wrk libnginx-mod-http-js libnginx-mod-http-lua lua-nginx-redis lua-cjson", name)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(w.dir, "wrk.lua"), []byte(wrkReport), 0o600); err != nil {
@@ -73,19 +73,8 @@ func (w *gatewayWorld) start(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		fmt.Fprintln(progress, "loadtest: OPA is not measured:", err)
 	}
-	nginxPage, err := os.ReadFile("docs/gateways/nginx.md")
-	if err != nil {
+	if err := w.nginxes(ctx); err != nil {
 		return err
-	}
-	blocks := page.Blocks(string(nginxPage), "nginx")
-	for name, words := range map[string]string{"nginx/proxy first": "accel=@app", "nginx/ask first": "auth_request /scriptorium"} {
-		config, err := page.Find(blocks, words)
-		if err != nil {
-			return err
-		}
-		if err := w.nginx(ctx, &gatewayProcess{name: name, decider: w.agent}, config); err != nil {
-			return err
-		}
 	}
 	if err := w.nginx(ctx, &gatewayProcess{name: "nginx/alone"}, nginxAlone); err != nil {
 		return err
@@ -202,7 +191,7 @@ func (w *gatewayWorld) listen(ctx context.Context, g *gatewayProcess, command fu
 // localized has the configuration of a page use the folder, the application and the port of this run.
 func (w *gatewayWorld) localized(config, address string) string {
 	_, port, _ := net.SplitHostPort(address)
-	return strings.NewReplacer("/run/scriptorium", w.dir, "/etc/haproxy", w.dir, "127.0.0.1:9000", w.app, "8080", port).Replace(config)
+	return strings.NewReplacer("/run/scriptorium", w.dir, "/etc/haproxy", w.dir, "/etc/nginx", filepath.Join(w.dir, "nginx"), "127.0.0.1:9000", w.app, "8080", port).Replace(config)
 }
 
 func (w *gatewayWorld) write(name, text string) (file string, err error) {
@@ -244,7 +233,7 @@ server {
   }
 }`
 
-func (w *gatewayWorld) nginx(ctx context.Context, g *gatewayProcess, config string) error {
+func (w *gatewayWorld) nginx(ctx context.Context, g *gatewayProcess, config string, modules ...string) error {
 	return w.listen(ctx, g, func(address string) (*exec.Cmd, error) {
 		dir, err := os.MkdirTemp(w.dir, "nginx")
 		if err != nil {
@@ -254,15 +243,53 @@ func (w *gatewayWorld) nginx(ctx context.Context, g *gatewayProcess, config stri
 		for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			temp += fmt.Sprintf("%s_temp_path %s/%s; ", name, dir, name)
 		}
-		user := ""
+		main := ""
+		for _, module := range modules {
+			main += "load_module /usr/lib/nginx/modules/" + module + ".so; "
+		}
 		if os.Getuid() == 0 {
-			user = "user root;"
+			main += "user root;"
 		}
 		text := fmt.Sprintf("%s daemon off; worker_processes 1; pid %s/pid; error_log stderr; events {}\nhttp { access_log off; keepalive_requests 100000000; %s\n%s }\n",
-			user, dir, temp, w.localized(config, address))
+			main, dir, temp, w.localized(config, address))
 		file := filepath.Join(dir, "nginx.conf")
 		return exec.CommandContext(ctx, "nginx", "-p", dir, "-e", "stderr", "-c", file), os.WriteFile(file, []byte(text), 0o600)
 	})
+}
+
+// nginxes runs nginx with the configurations of its page.
+func (w *gatewayWorld) nginxes(ctx context.Context) error {
+	text, err := os.ReadFile("docs/gateways/nginx.md")
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(w.dir, "nginx"), 0o755); err != nil {
+		return err
+	}
+	blocks := page.Blocks(string(text), "nginx")
+	for name, block := range map[string]string{"scriptorium.js": page.Blocks(string(text), "js")[0], "scriptorium.lua": page.Blocks(string(text), "nginxlua")[0]} {
+		if _, err := w.write(filepath.Join("nginx", name), block); err != nil {
+			return err
+		}
+	}
+	for _, of := range []struct {
+		name, words string
+		modules     []string
+	}{
+		{"nginx/proxy first", "accel=@app", nil},
+		{"nginx/ask first", "auth_request /scriptorium", nil},
+		{"nginx/JavaScript", "js_content", []string{"ngx_http_js_module"}},
+		{"nginx/Lua", "access_by_lua_block", []string{"ndk_http_module", "ngx_http_lua_module"}},
+	} {
+		config, err := page.Find(blocks, of.words)
+		if err != nil {
+			return err
+		}
+		if err := w.nginx(ctx, &gatewayProcess{name: of.name, decider: w.agent}, config, of.modules...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const haproxyAlone = `global
