@@ -71,6 +71,10 @@ func (c *Conns) Draining() bool { return c.draining.Load() }
 // Now counts the time, in parts of the IdleTimeout.
 func (c *Conns) Now() int64 { return c.now.Load() }
 
+// Idle reports whether a connection that was woken ends: Conns drains, or nothing came for the
+// IdleTimeout.
+func (c *Conns) Idle(conn Conn) bool { return c.draining.Load() || c.Now()-conn.Active() > idleParts }
+
 // Len returns how many connections there are.
 func (c *Conns) Len() int {
 	c.mu.Lock()

@@ -20,6 +20,9 @@
 // A path that is not there is 404 with kind NOTFOUND and field "path"; a script
 // that is not there has field "script" or "version".
 //
+// Over a Unix socket, a connection serves requests for decisions that have no body by itself: see
+// quickConn. net/http serves all others.
+//
 // /healthz answers {"alive":true}; /readyz 200 {"ready":true}, or 503
 // {"ready":false,"reason":"…"}. docs/protocol.md has the whole contract.
 package httpsock
@@ -33,6 +36,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,6 +112,9 @@ var ErrClosed = errors.New("httpsock: the server was shut down")
 type Server struct {
 	opts   Options
 	http   *http.Server
+	conns  *gateway.Conns // of a server without Identify
+	passed *passedListener
+	serve  sync.Once     // begins to serve what is passed
 	making gateway.Slots // held while a large answer is made
 	spare  *gateway.Latest
 }
@@ -130,9 +137,18 @@ func New(opts Options) *Server {
 		ErrorLog:                     slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
 		ConnState:                    follow,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, s.newPeer(conn.(*headConn).Conn))
+			conn = conn.(*headConn).Conn
+			if passed, ok := conn.(*passedConn); ok {
+				return context.WithValue(ctx, peerKey{}, passed.ctx.Value(peerKey{}))
+			}
+			return context.WithValue(ctx, peerKey{}, s.newPeer(conn))
 		},
 	}
+	s.passed = newPassedListener()
+	s.conns = gateway.NewConns(gateway.ConnsConfig{
+		Entry:       gateway.Entry{Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Spare: s.spare},
+		IdleTimeout: s.opts.IdleTimeout, Logger: s.opts.Logger, Closed: ErrClosed, New: s.newQuickConn,
+	})
 	return s
 }
 
@@ -164,19 +180,18 @@ func (s *Server) routes() http.Handler {
 // Serve accepts connections on l, which it closes, until Shutdown, and then
 // returns ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	if s.opts.Identify != nil {
-		l = s.listenUnknown(l)
-	} else {
-		l = gateway.Entry{Access: s.opts.Access, Connections: s.opts.Connections, Bytes: connBytes, Spare: s.spare}.Listen(l)
+	if s.opts.Identify == nil {
+		s.serve.Do(func() { go func() { _ = s.http.Serve(headListener{s.passed}) }() })
+		return s.conns.Serve(l)
 	}
-	if err := s.http.Serve(headListener{l}); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(headListener{s.listenUnknown(l)}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return ErrClosed
 }
 
 const (
-	// connBytes are what a connection holds at rest: its goroutine, and the buffers of net/http.
+	// connBytes are what a connection holds at rest: its goroutines and buffers, also those of net/http.
 	connBytes = 16 << 10
 	// spareConns are kept for probes when there are too many connections.
 	spareConns = 64
@@ -186,9 +201,14 @@ const (
 // connections. When ctx is done first, it closes what is left and returns ctx's
 // error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		return errors.Join(err, s.http.Close())
-	}
-	return nil
+	passed := make(chan error, 1)
+	go func() {
+		err := s.http.Shutdown(ctx)
+		if err != nil {
+			err = errors.Join(err, s.http.Close())
+		}
+		passed <- err
+	}()
+	err := s.conns.Shutdown(ctx) // waits for what net/http has, too
+	return errors.Join(err, <-passed)
 }

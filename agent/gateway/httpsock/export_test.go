@@ -1,0 +1,4 @@
+package httpsock
+
+// LongCall is the time from which on a client that goes away ends its call.
+const LongCall = longCall

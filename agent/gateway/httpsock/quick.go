@@ -1,0 +1,160 @@
+package httpsock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+)
+
+// quickConn is a connection over which a gateway asks for decisions. net/http starts a goroutine for each
+// request and makes several contexts, which takes longer than most scripts do. So the connection itself
+// serves each request for a decision that is whole and has no body. net/http gets the first other request,
+// and what follows on the connection.
+type quickConn struct {
+	srv    *Server
+	nc     net.Conn
+	ctx    context.Context // has the peer
+	cancel context.CancelFunc
+	active atomic.Int64
+	passed atomic.Bool // to net/http
+
+	buf    []byte // has what came and is not served yet, up to end
+	end    int
+	answer answer
+
+	long  *time.Timer // until a call is a long one
+	watch chan bool   // gets whether the client is still there, of a call that is
+	lost  context.CancelFunc
+}
+
+const (
+	// headBytes are the longest head that a quickConn takes.
+	headBytes = 4 << 10
+	// longCall is the time from which on a client that goes away ends its call.
+	longCall = 20 * time.Millisecond
+)
+
+func (s *Server) newQuickConn(nc net.Conn) (gateway.Conn, error) {
+	c := &quickConn{srv: s, nc: nc, watch: make(chan bool, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.WithValue(s.conns.Context(), peerKey{}, s.newPeer(nc)))
+	c.active.Store(s.conns.Now())
+	c.long = time.AfterFunc(time.Hour, c.watchClient)
+	c.long.Stop()
+	return c, nil
+}
+
+// Serve implements gateway.Conn.
+func (c *quickConn) Serve() {
+	c.buf = make([]byte, headBytes)
+	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.ReadTimeout)) // of the first request
+	for first := true; c.read(first); first = false {
+		c.active.Store(c.srv.conns.Now())
+		for c.end > 0 {
+			req, size := nextRequest(c.buf[:c.end])
+			if req == nil {
+				c.pass()
+				return
+			}
+			c.end = copy(c.buf, c.buf[size:c.end])
+			ctx, cancel := context.WithCancel(c.ctx)
+			there := c.watched(cancel, func() {
+				c.answer.reset()
+				c.srv.decide(&c.answer, req.WithContext(ctx))
+			})
+			cancel()
+			if !there || !c.write() {
+				return
+			}
+		}
+	}
+}
+
+// read waits for what comes next, and reports whether the connection goes on.
+func (c *quickConn) read(first bool) bool {
+	n, err := c.nc.Read(c.buf[c.end:])
+	c.end += n
+	switch {
+	case err == nil && !first:
+		return true
+	case err != nil && (first || !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.conns.Idle(c)):
+		return false
+	}
+	// It was woken just as something came, or its first request has come in time.
+	err = c.nc.SetReadDeadline(time.Time{})
+	return err == nil && !c.srv.conns.Draining()
+}
+
+// write sends the answer, and reports whether the connection goes on.
+func (c *quickConn) write() bool {
+	draining := c.srv.conns.Draining()
+	if err := c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout)); err != nil {
+		return false
+	}
+	_, err := c.nc.Write(c.answer.bytes(draining))
+	return err == nil && !draining
+}
+
+// watched makes the call, and reports whether the client is still there. If it goes away during a
+// long call, lost is called.
+func (c *quickConn) watched(lost context.CancelFunc, call func()) (there bool) {
+	c.lost = lost
+	c.long.Reset(longCall)
+	call()
+	if c.long.Stop() {
+		return true
+	}
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	there = <-c.watch
+	return there && c.nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// watchClient reads what the client sends during a long call, which it may before the answer.
+func (c *quickConn) watchClient() {
+	there := true
+	if c.end < len(c.buf) {
+		n, err := c.nc.Read(c.buf[c.end:])
+		c.end += n
+		if there = err == nil || errors.Is(err, os.ErrDeadlineExceeded); !there {
+			c.lost()
+		}
+	}
+	c.watch <- there
+}
+
+// pass has net/http serve what is not served yet, and waits until the connection ends.
+func (c *quickConn) pass() {
+	passed := &passedConn{Conn: c.nc, ctx: c.ctx, rest: c.buf[:c.end], closed: make(chan struct{})}
+	c.buf = nil
+	c.passed.Store(true)
+	_ = c.nc.SetDeadline(time.Time{})
+	select {
+	case c.srv.passed.conns <- passed:
+		<-passed.closed
+	case <-c.srv.passed.closed:
+		_ = c.nc.Close()
+	}
+}
+
+// Close implements gateway.Conn.
+func (c *quickConn) Close() {
+	c.cancel()
+	_ = c.nc.Close()
+}
+
+// Wake implements gateway.Conn. net/http drains its connections by itself, and ends idle ones.
+func (c *quickConn) Wake() {
+	if !c.passed.Load() {
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// Kill implements gateway.Conn.
+func (c *quickConn) Kill() { c.Close() }
+
+// Active implements gateway.Conn.
+func (c *quickConn) Active() int64 { return c.active.Load() }
