@@ -31,7 +31,7 @@ func newResponder() *responder {
 	return x
 }
 
-func (x *responder) respond(_ context.Context, call *gateway.Call) ([][]byte, error) {
+func (x *responder) respond(ctx context.Context, call *gateway.Call) ([][]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	kept := *call
@@ -40,6 +40,9 @@ func (x *responder) respond(_ context.Context, call *gateway.Call) ([][]byte, er
 	switch x.result {
 	case "":
 		return nil, nil
+	case "wait":
+		<-ctx.Done()
+		return nil, script.Errorf(script.Timeout, "", "the call's time ran out")
 	case "fail":
 		return nil, script.Errorf(script.Script, "", "a fault")
 	}
@@ -226,6 +229,7 @@ func TestResponseWithoutDecision(t *testing.T) {
 		{name: "a fault, open", result: "fail", settings: open, reason: "SCRIPT"},
 		{name: "a fault, the script is open", result: "fail", onError: script.OnError{Policy: script.PolicyOpen}, settings: closed, reason: "SCRIPT"},
 		{name: "a fault, with an answer", result: "fail", onError: script.OnError{Status: 502, Body: "later"}, settings: closed, want: 502, reason: "SCRIPT"},
+		{name: "no end", result: "wait", settings: map[string]string{"script": "acme/d", "response": "headers", "timeout": "10ms"}, want: 503, reason: "TIMEOUT"},
 		{name: "a misspelled member", result: `{"alow":false}`, settings: closed, want: 503, reason: "INVALID"},
 		{name: "text", result: `"no"`, settings: closed, want: 503, reason: "INVALID"},
 		{name: "the request's headers", result: `{"headers":{"set":{"x":"1"}}}`, settings: closed, want: 503, reason: "INVALID"},
