@@ -38,7 +38,7 @@ func serve(tb testing.TB, opts grpcsock.Options) (path string, conn *grpc.Client
 	s := grpcsock.New(opts)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("envoy"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -71,7 +71,7 @@ type process struct {
 	settings *processSettings
 	modes    *procv3.ProtocolConfiguration
 	request  *request // nil once there is a decision about it
-	old      bool     // request.old
+	old      bool     // Envoy reads values of headers as text: see changes.mutation
 	head     bool     // the response to the request has no body
 	ran      ran      // once there is a decision, or none
 
@@ -122,7 +122,7 @@ func (p *process) requestHeaders(in *procv3.ProcessingRequest, h *procv3.HttpHea
 	if p.settings, err = settingsOf(p.ctx); err != nil {
 		return p.deny(refused(err), err)
 	}
-	p.old, p.head, p.modes = p.request.old, p.request.Method == http.MethodHead, in.GetProtocolConfig()
+	p.old, p.head, p.modes = p.request.old || isGRPC(p.ctx), p.request.Method == http.MethodHead, in.GetProtocolConfig()
 	if err := p.settings.fit(p.modes); err != nil {
 		return p.deny(refused(err), err)
 	}

@@ -167,6 +167,13 @@ func (p *process) deny(d decision.Decision, cause error) *procv3.ProcessingRespo
 	}
 }
 
+// isGRPC reports whether the stream is of gRPC's Go client. It sends values as bytes, as newer releases
+// of Envoy do, but reads them as text.
+func isGRPC(ctx context.Context) bool {
+	agent := metadata.ValueFromIncomingContext(ctx, "user-agent")
+	return len(agent) > 0 && strings.HasPrefix(agent[0], "grpc-go/")
+}
+
 // mutation returns the changes as ext_proc reads them: nil for none. old releases read values as
 // text, and newer ones as bytes; neither takes both.
 func (c changes) mutation(old bool) *procv3.HeaderMutation {
