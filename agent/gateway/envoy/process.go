@@ -39,9 +39,17 @@ func (x *processor) Process(stream procv3.ExternalProcessor_ProcessServer) error
 		if err != nil {
 			return wire.ToStatus(err)
 		}
-		if err := stream.Send(out); err != nil {
-			return err
+		if out != nil {
+			if err := stream.Send(out); err != nil {
+				return err
+			}
 		}
+		for _, out := range p.more {
+			if err := stream.Send(out); err != nil {
+				return err
+			}
+		}
+		p.more = nil
 		if p.phase == ended {
 			return nil
 		}
@@ -70,17 +78,18 @@ type process struct {
 	phase    phase
 	settings *processSettings
 	modes    *procv3.ProtocolConfiguration
-	request  *request // nil once there is a decision about it
-	old      bool     // Envoy reads values of headers as text: see changes.mutation
-	head     bool     // the response to the request has no body
-	ran      ran      // once there is a decision, or none
+	request  *request                     // nil once there is a decision about it
+	old      bool                         // Envoy reads values of headers as text: see changes.mutation
+	head     bool                         // the response to the request has no body
+	ran      ran                          // once there is a decision, or none
+	more     []*procv3.ProcessingResponse // that follow the next answer
 
 	changes    decision.Changes     // of the response, by the decision about the request
 	responders *decision.Responders // nil for none
 	response   *decision.Response   // once it is there
 }
 
-// step answers a message. An error ends the stream.
+// step answers a message, or returns nil if it waits for more. An error ends the stream.
 func (p *process) step(in *procv3.ProcessingRequest) (*procv3.ProcessingResponse, error) {
 	if in.GetObservabilityMode() {
 		return nil, script.Errorf(script.Invalid, "observability_mode", "is true, so that Envoy ignores decisions: unset it")
@@ -93,6 +102,9 @@ func (p *process) step(in *procv3.ProcessingRequest) (*procv3.ProcessingResponse
 	case *procv3.ProcessingRequest_RequestBody:
 		switch p.phase {
 		case forBody:
+			if p.settings.streamed {
+				return p.collect(m.RequestBody), nil
+			}
 			p.request.Body, p.request.HasBody = m.RequestBody.GetBody(), true
 			return p.decide(ofBody), nil
 		case forResponse, forResponseBody:
@@ -101,9 +113,12 @@ func (p *process) step(in *procv3.ProcessingRequest) (*procv3.ProcessingResponse
 	case *procv3.ProcessingRequest_RequestTrailers:
 		switch p.phase {
 		case forBody:
+			if p.settings.streamed {
+				return p.decideStreamed(ofTrailers()), nil
+			}
 			return p.withoutBody(), nil
 		case forResponse, forResponseBody:
-			return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}, nil
+			return ofTrailers(), nil
 		}
 	default:
 		if out := p.stepOfResponse(in); out != nil {
@@ -129,33 +144,42 @@ func (p *process) requestHeaders(in *procv3.ProcessingRequest, h *procv3.HttpHea
 	if !p.settings.body || h.GetEndOfStream() {
 		return p.decide(ofHeaders)
 	}
-	switch length, err := p.contentLength(); {
-	case err != nil:
-		d := refused(err)
-		d.Status = http.StatusLengthRequired
-		return p.deny(d, err)
-	case length == 0:
-		return p.decide(ofHeaders)
+	if !p.settings.streamed {
+		switch length, err := p.contentLength(); {
+		case err != nil:
+			d := refused(err)
+			d.Status = http.StatusLengthRequired
+			return p.deny(d, err)
+		case length == 0:
+			return p.decide(ofHeaders)
+		}
 	}
 	if !grpcguard.Hold(p.ctx, sizeOf(&p.request.Request)) {
+		if p.settings.streamed { // Envoy keeps no body with which the request could go on
+			return p.deny(refused(budget.ErrOverloaded), budget.ErrOverloaded)
+		}
 		return p.answer(decided{}, budget.ErrOverloaded, ofHeaders)
 	}
 	p.phase = forBody
+	if p.settings.streamed {
+		return nil // so that Envoy sends nothing to the upstream before there is a decision
+	}
 	return ofHeaders(nil)
 }
 
 // fit returns an error unless Envoy sends bodies in the modes that the settings need.
 func (s *processSettings) fit(c *procv3.ProtocolConfiguration) error {
-	for _, mode := range []modev3.ProcessingMode_BodySendMode{c.GetRequestBodyMode(), c.GetResponseBodyMode()} {
-		if mode == modev3.ProcessingMode_FULL_DUPLEX_STREAMED || mode == modev3.ProcessingMode_GRPC {
-			return script.Errorf(script.Invalid, "processing_mode", "sends bodies in mode %s: want NONE or BUFFERED", mode)
-		}
-	}
-	if s.body && c.GetRequestBodyMode() != modev3.ProcessingMode_BUFFERED {
-		return script.Errorf(script.Invalid, "processing_mode", "does not say request_body_mode: BUFFERED, as the setting body = buffered needs it")
-	}
-	if s.responseBody && c.GetResponseBodyMode() != modev3.ProcessingMode_BUFFERED {
-		return script.Errorf(script.Invalid, "processing_mode", "does not say response_body_mode: BUFFERED, as the setting response = body needs it")
+	const buffered, duplex = modev3.ProcessingMode_BUFFERED, modev3.ProcessingMode_FULL_DUPLEX_STREAMED
+	request, response := c.GetRequestBodyMode(), c.GetResponseBodyMode()
+	switch {
+	case s.streamed && request != duplex:
+		return script.Errorf(script.Invalid, "processing_mode", "does not say request_body_mode: %s, as the setting body = streamed needs it", duplex)
+	case s.body && !s.streamed && request != buffered:
+		return script.Errorf(script.Invalid, "processing_mode", "does not say request_body_mode: %s, as the setting body = buffered needs it", buffered)
+	case s.responseBody && response != buffered:
+		return script.Errorf(script.Invalid, "processing_mode", "does not say response_body_mode: %s, as the setting response = body needs it", buffered)
+	case request == duplex && !s.streamed, response == duplex, request == modev3.ProcessingMode_GRPC, response == modev3.ProcessingMode_GRPC:
+		return script.Errorf(script.Invalid, "processing_mode", "sends bodies in modes %s and %s: want NONE or BUFFERED, or for requests %s with body = streamed", request, response, duplex)
 	}
 	return nil
 }
@@ -237,7 +261,8 @@ func (p *process) less() *modev3.ProcessingMode {
 	if p.responders != nil && p.settings.responseBody {
 		response = modev3.ProcessingMode_BUFFERED
 	}
-	if p.modes.GetRequestBodyMode() == modev3.ProcessingMode_NONE && p.modes.GetResponseBodyMode() == response {
+	request := p.modes.GetRequestBodyMode()
+	if request == modev3.ProcessingMode_FULL_DUPLEX_STREAMED || request == modev3.ProcessingMode_NONE && p.modes.GetResponseBodyMode() == response {
 		return nil
 	}
 	return &modev3.ProcessingMode{ResponseHeaderMode: modev3.ProcessingMode_SEND, ResponseBodyMode: response, ResponseTrailerMode: trailersOf(response)}

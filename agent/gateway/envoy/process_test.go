@@ -162,7 +162,7 @@ func TestProcessWithoutDecision(t *testing.T) {
 	}{
 		{name: "no settings", status: 503},
 		{name: "an unknown setting", settings: map[string]string{"script": "acme/d", "fail": "open", "fial": "closed"}, status: 503},
-		{name: "an unknown body", settings: map[string]string{"script": "acme/d", "fail": "open", "body": "streamed"}, status: 503},
+		{name: "an unknown body", settings: map[string]string{"script": "acme/d", "fail": "open", "body": "parts"}, status: 503},
 		{name: "a script that fails", settings: map[string]string{"script": "acme/fail"}, status: 503},
 		{name: "a script that takes too long", settings: map[string]string{"script": "acme/wait", "timeout": "1ms"}, status: 503},
 		{name: "no decision", settings: map[string]string{"script": "acme/d"}, result: `{"alow":false}`, status: 503, calls: 1},

@@ -22,6 +22,7 @@ import (
 type processSettings struct {
 	settings
 	body         bool // the decision needs the body
+	streamed     bool // which comes in parts
 	responseBody bool // on_response needs the body of the response
 }
 
@@ -45,8 +46,8 @@ func settingsOf(ctx context.Context) (*processSettings, error) {
 		values[name] = list[0]
 	}
 	body, hasBody := values["body"]
-	if hasBody && body != "buffered" {
-		return nil, script.Errorf(script.Invalid, field, "body is %.40q: want buffered, or leave it out", body)
+	if hasBody && body != "buffered" && body != "streamed" {
+		return nil, script.Errorf(script.Invalid, field, "body is %.40q: want buffered or streamed, or leave it out", body)
 	}
 	response, hasResponse := values["response"]
 	if hasResponse && response != "headers" && response != "body" {
@@ -59,7 +60,7 @@ func settingsOf(ctx context.Context) (*processSettings, error) {
 		return nil, err
 	}
 	s.Response = hasResponse
-	return &processSettings{settings: *s, body: hasBody, responseBody: response == "body"}, nil
+	return &processSettings{settings: *s, body: hasBody, streamed: body == "streamed", responseBody: response == "body"}, nil
 }
 
 // attributesKey is under what Envoy sends attributes.
@@ -115,6 +116,11 @@ func ofHeaders(c *procv3.CommonResponse) *procv3.ProcessingResponse {
 // ofBody answers the body of a request.
 func ofBody(c *procv3.CommonResponse) *procv3.ProcessingResponse {
 	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: c}}}
+}
+
+// ofTrailers answers trailers of a request.
+func ofTrailers() *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}
 }
 
 // ofResponseHeaders answers headers of a response.
