@@ -45,6 +45,8 @@ func (p echoProgram) Run(_ context.Context, _ *engine.Invocation, res *engine.Re
 	return res.Append(func(dst []byte) ([]byte, error) { return append(dst, p...), nil })
 }
 
+func (p echoProgram) OnResponse() bool { return false }
+
 func (p echoProgram) Size() int { return len(p) }
 
 func (echoProgram) Close() {}

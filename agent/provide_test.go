@@ -36,6 +36,8 @@ func (p askingProgram) Run(_ context.Context, inv *engine.Invocation, res *engin
 	return res.Append(func(dst []byte) ([]byte, error) { return fmt.Appendf(dst, "%s %v", value, n), nil })
 }
 
+func (p askingProgram) OnResponse() bool { return false }
+
 func (p askingProgram) Size() int { return len(p) }
 
 func (askingProgram) Close() {}

@@ -46,6 +46,10 @@ type Source struct {
 	Entrypoint string
 }
 
+// OnResponse is the name of the function that is called with a gateway's request and the response
+// to it, if a program with an entrypoint defines it.
+const OnResponse = "on_response"
+
 // Program is a compiled source. It is immutable and safe for concurrent use.
 type Program interface {
 	// Run executes the program once and appends what it returns to res, each
@@ -67,6 +71,10 @@ type Program interface {
 	// after a bound is met whatever the script does.
 	Run(ctx context.Context, inv *Invocation, res *Result) error
 
+	// OnResponse reports whether the chunk may define a function that answers calls with
+	// Invocation.OnResponse. Without an entrypoint it does not.
+	OnResponse() bool
+
 	// Size estimates the bytes of memory that the program holds. What an engine
 	// pools between calls is not the program's.
 	Size() int
@@ -81,6 +89,9 @@ type Program interface {
 type Invocation struct {
 	// Tenant owns the script. States are pooled by tenant and never serve two.
 	Tenant string
+	// OnResponse calls the global function of the name OnResponse in place of the entrypoint. If the
+	// chunk defines none, it is executed all the same, and there are no results.
+	OnResponse bool
 	// Args are the positional arguments, each a JSON value.
 	Args [][]byte
 	// Config is a JSON object that the program sees as the global `config`, read

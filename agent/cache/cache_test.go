@@ -46,6 +46,8 @@ func (p *echoProgram) Run(_ context.Context, _ *engine.Invocation, res *engine.R
 	return res.Append(func(dst []byte) ([]byte, error) { return append(dst, p.code...), nil })
 }
 
+func (p *echoProgram) OnResponse() bool { return false }
+
 func (p *echoProgram) Size() int { return 1000 }
 
 func (p *echoProgram) Close() { p.engine.closed.Add(1) }

@@ -166,7 +166,7 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 	}
 	defer c.turn.Leave()
 	c.invocation = engine.Invocation{
-		Tenant: release.Name.Tenant, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
+		Tenant: release.Name.Tenant, OnResponse: asked.OnResponse, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
 		Host: x.hostOf(c, release, reply.Version), Turn: &c.turn,
 	}
@@ -175,6 +175,10 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 		began = time.Now()
 	}
 	err := loaded.program.Run(ctx, &c.invocation, &reply.Result)
+	reply.OnResponse, reply.Edition = loaded.program.OnResponse(), nil
+	if reply.OnResponse && reply.Version == release.Runs.Number {
+		reply.Edition = release
+	}
 	waited := c.turn.Waited()
 	if counts {
 		note(ctx, release, err, time.Since(began), waited)
@@ -200,7 +204,7 @@ func share(settings *script.TenantSettings) int64 {
 // with an error, if that is not to run. A trial is of what callers may not run, too.
 func (x *Executor) find(call *gateway.Call, trial bool) (*cache.Release, uint64, error) {
 	if r := editionOf(call); r != nil {
-		return r, 0, nil // which was enabled when its chain began
+		return r, 0, nil // which was enabled when the request came
 	}
 	r, number, err := x.named(call.Script)
 	switch {

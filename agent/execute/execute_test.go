@@ -44,6 +44,9 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 	if while, ok := ctx.Value(whileItRuns{}).(func(engine.Turn)); ok {
 		while(inv.Turn)
 	}
+	if inv.OnResponse && !p.OnResponse() {
+		return nil
+	}
 	switch p {
 	case "wait":
 		<-ctx.Done()
@@ -71,6 +74,9 @@ func (p program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 	}
 	return nil
 }
+
+// OnResponse: a program that says so answers with what it is.
+func (p program) OnResponse() bool { return strings.HasPrefix(string(p), "responds ") }
 
 func (p program) Size() int { return len(p) }
 

@@ -36,6 +36,9 @@ type Call struct {
 	// Script is "tenant/name", or "tenant/name@7" for one version, as the
 	// caller wrote it.
 	Script string
+	// OnResponse calls the script's on_response, with a request and the response to it, in place of
+	// the entrypoint. A script without one returns nothing.
+	OnResponse bool
 	// Args are the positional arguments, each a JSON value.
 	Args [][]byte
 	// Traceparent is the caller's W3C trace context, or "".
@@ -45,8 +48,8 @@ type Call struct {
 	// Request is the client's request that the call is about, from which the plan of a rollout may
 	// take the key; nil if the agent does not know it.
 	Request Keys
-	// Edition is what Executor.Chain returned with the script, whose name alone Script is then;
-	// else nil. It runs as it was live then, whatever is live by now.
+	// Edition is what Executor.Chain or an earlier reply returned with the script, whose name alone
+	// Script is then; else nil. It runs as it was live then, whatever is live by now.
 	Edition Edition
 }
 
@@ -87,6 +90,10 @@ type Reply struct {
 	Version  uint64 // that ran
 	Digest   script.Digest
 	Position Position
+	// OnResponse: the version that ran may have an on_response, for a call with OnResponse.
+	OnResponse bool
+	// Edition is what ran, for such a call; nil if the script's name with Version says that.
+	Edition Edition
 	// OnError is the onError of the version, also if the call fails, the script is disabled or its first
 	// version is untried. It is the default if no version was found that may run.
 	OnError script.OnError
@@ -96,6 +103,7 @@ type Reply struct {
 func (r *Reply) Reset() {
 	r.Result.Reset()
 	r.Version, r.Digest, r.Position, r.OnError = 0, script.Digest{}, Position{}, script.OnError{}
+	r.OnResponse, r.Edition = false, nil
 }
 
 // Position is how far an agent has come.

@@ -27,7 +27,7 @@ var kinds = []script.Kind{
 
 // believe fills reply with what a process answered, as far as it is an answer.
 func believe(resp *workerv1.ExecuteResponse, most int, reply *gateway.Reply) error {
-	reply.Version = resp.GetVersion()
+	reply.Version, reply.OnResponse = resp.GetVersion(), resp.GetOnResponse()
 	if len(resp.GetDigest()) > 0 {
 		d, err := wire.ToDigest(resp.GetDigest())
 		if err != nil {

@@ -90,6 +90,8 @@ func (b breaker) Run(ctx context.Context, inv *engine.Invocation, res *engine.Re
 	})
 }
 
+func (breaker) OnResponse() bool { return false }
+
 func (breaker) Size() int { return 100 }
 
 func (breaker) Close() {}

@@ -58,6 +58,24 @@
 ---@field query? string
 ---@field metadata? table<string, any> for the gateway's own use
 
+---The response to a request, as gateways pass it to on_response. A header that came more than once is a list.
+---@class Response
+---@field status integer
+---@field headers table<string, string|string[]> by name in lower case
+---@field body? string when the gateway sends it
+
+---What on_response may return. Nothing at all lets the response go on as it is.
+---@class Outcome
+---@field allow? boolean false answers in the upstream's place
+---@field status? integer of the response, or of that answer
+---@field body? string of the response, or of that answer
+---@field redirect? string the Location of an answer, with the status 302 or another one
+---@field response_headers? HeaderChanges
+---@field cookies? Cookie[]
+---@field vary? string[] names of request headers that the response depends on
+---@field rate_limit? RateLimit
+---@field metadata? table<string, any> for the gateway's own use
+
 ---The script's settings: spec.config of its manifest.
 ---@type table<string, any>
 config = {}

@@ -28,6 +28,7 @@ type compiled struct {
 	usesConfig bool
 	usesEnv    bool
 	wrapped    bool // see wrap: the chunk takes the config and returns the entrypoint
+	onResponse bool // it may define engine.OnResponse, which a wrapped chunk returns then, too
 }
 
 // compile checks src and compiles it, running nothing of it.
@@ -57,7 +58,7 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	if src.Entrypoint != "" && !a.defines {
 		return c, noEntrypoint(src.Entrypoint)
 	}
-	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv}
+	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse()}
 	if wrapped, ok := a.wrap(chunk); ok {
 		if c.proto, err = generate(wrapped); err == nil {
 			c.wrapped = true

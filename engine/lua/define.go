@@ -14,8 +14,9 @@ import (
 // definition is what a chunk gave that is constant. It is shared by all calls.
 type definition struct {
 	entry        *glua.LFunction
-	instructions int64 // that the chunk took
-	bytes        int64 // that it allocated
+	onResponse   *glua.LFunction // nil if it defines none
+	instructions int64           // that the chunk took
+	bytes        int64           // that it allocated
 }
 
 // definesOnly reports whether what a wrapped chunk gives is the same each time and
@@ -72,13 +73,17 @@ func (p *program) definition(coroutines bool) *definition {
 }
 
 // keep keeps what the chunk gave, if it may be.
-func (p *program) keep(coroutines bool, d *definition) {
-	if !p.constant {
+func (p *program) keep(coroutines bool, d definition) {
+	if !p.constant || p.slot(coroutines).Load() != nil {
 		return
 	}
 	f := freezer{functions: map[*glua.LFunction]*glua.LFunction{}, variables: map[*glua.Upvalue]*glua.Upvalue{}}
-	if d.entry = f.function(d.entry); f.ok() {
-		p.slot(coroutines).Store(d)
+	d.entry = f.function(d.entry)
+	if d.onResponse != nil {
+		d.onResponse = f.function(d.onResponse)
+	}
+	if f.ok() {
+		p.slot(coroutines).Store(new(d))
 	}
 }
 

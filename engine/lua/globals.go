@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
 )
 
 // Most scripts only ever name their globals. Such a script is compiled with its
@@ -15,6 +17,8 @@ import (
 //	    … the script …
 //	end
 //	return handle
+//
+// If the script assigns to on_response, the last line returns that, too.
 //
 // A call then needs no table for its environment, and finds each variable without
 // looking it up. A script that could tell the difference is left as it is: one that
@@ -43,13 +47,19 @@ func (a *analyzer) wrap(chunk []ast.Stmt) (wrapped []ast.Stmt, ok bool) {
 			Exprs: []ast.Expr{&ast.Comma3Expr{AdjustRet: true}},
 		})
 	}
-	wrapped = append(wrapped, a.declaration(), &ast.DoBlockStmt{Stmts: chunk},
-		&ast.ReturnStmt{Exprs: []ast.Expr{&ast.IdentExpr{Value: a.entrypoint}}})
+	results := []ast.Expr{&ast.IdentExpr{Value: a.entrypoint}}
+	if a.definesOnResponse() {
+		results = append(results, &ast.IdentExpr{Value: engine.OnResponse})
+	}
+	wrapped = append(wrapped, a.declaration(), &ast.DoBlockStmt{Stmts: chunk}, &ast.ReturnStmt{Exprs: results})
 	for _, stmt := range wrapped {
 		stmt.SetLine(1)
 	}
 	return wrapped, true
 }
+
+// definesOnResponse reports whether the script may define engine.OnResponse.
+func (a *analyzer) definesOnResponse() bool { return a.usesEnv || a.assigned[engine.OnResponse] }
 
 // declaration declares all globals that the script assigns to; those that every
 // script finds keep their values.

@@ -32,6 +32,9 @@ func (p *program) slot(coroutines bool) *atomic.Pointer[definition] {
 	return &p.definitions[0]
 }
 
+// OnResponse is engine.Program's.
+func (p *program) OnResponse() bool { return p.onResponse }
+
 // Size is engine.Program's.
 func (p *program) Size() int { return p.size }
 

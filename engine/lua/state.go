@@ -6,6 +6,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const (
@@ -98,6 +99,7 @@ type call struct {
 	args    []glua.LValue
 	cookies *glua.LTable // of the request, once they were asked for
 	query   *glua.LTable // the request's query, once it was asked for
+	defined definition   // what the chunk has given, if it was run
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
@@ -109,16 +111,22 @@ type call struct {
 }
 
 // enter executes the chunk in its environment, and calls the entrypoint if there is
-// one. What is returned is on the stack then.
+// one, or engine.OnResponse. What is returned is on the stack then.
 func (c *call) enter(m *meter) error {
 	if c.program.entrypoint == "" {
 		c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
 	} else {
-		entry, err := c.define(m)
+		d, err := c.define(m)
 		if err != nil {
 			return err
 		}
-		c.l.Push(entry)
+		fn := d.entry
+		if c.inv.OnResponse {
+			if fn = d.onResponse; fn == nil {
+				return nil
+			}
+		}
+		c.l.Push(fn)
 		for _, arg := range c.args {
 			c.l.Push(arg)
 		}
@@ -132,53 +140,59 @@ func (c *call) enter(m *meter) error {
 	return nil
 }
 
-// define returns the entrypoint, for which the chunk is run unless it is known what
-// that gives.
-func (c *call) define(m *meter) (*glua.LFunction, error) {
+// define returns what the chunk defines, which is run unless it is known what that gives.
+func (c *call) define(m *meter) (*definition, error) {
 	coroutines := c.inv.Limits.Coroutines
 	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.allocatable() > d.bytes {
 		m.left -= d.instructions
 		m.made(int(d.bytes))
-		return d.entry, nil
+		return d, nil
 	}
 	instructions, bytes := m.budget(), m.allocatable()
-	value, err := c.runChunk(m)
+	entry, onResponse, err := c.runChunk(m)
 	if err != nil {
 		return nil, err
 	}
-	fn, ok := value.(*glua.LFunction)
-	if !ok {
+	d := &c.defined
+	var ok bool
+	if d.entry, ok = entry.(*glua.LFunction); !ok {
 		return nil, noEntrypoint(c.program.entrypoint)
 	}
-	c.program.keep(coroutines, &definition{entry: fn, instructions: instructions - m.budget(), bytes: bytes - m.allocatable()})
-	return fn, nil
+	if d.onResponse, ok = onResponse.(*glua.LFunction); !ok && onResponse != glua.LNil {
+		return nil, script.Errorf(script.Script, "", "the script sets the global %s to a %s: it can only be a function", engine.OnResponse, onResponse.Type())
+	}
+	d.instructions, d.bytes = instructions-m.budget(), bytes-m.allocatable()
+	c.program.keep(coroutines, *d)
+	return d, nil
 }
 
-// runChunk runs the chunk and returns what the entrypoint's name stands for then.
-func (c *call) runChunk(m *meter) (glua.LValue, error) {
+// runChunk runs the chunk and returns what the names of the entrypoint and of engine.OnResponse
+// stand for then.
+func (c *call) runChunk(m *meter) (entry, onResponse glua.LValue, err error) {
 	c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
 	args, results := 0, 0
 	if c.program.wrapped {
-		results = 1
+		results = 2 // of which the second is nil if the chunk returns one
 	}
 	if c.program.wrapped && c.program.usesConfig {
 		c.l.Push(c.config)
 		args = 1
 	}
 	if err := c.l.PCall(args, results, nil); err != nil {
-		return nil, callError(err, m)
+		return nil, nil, callError(err, m)
 	}
 	if !c.program.wrapped {
-		return c.env.RawGetString(c.program.entrypoint), nil
+		return c.env.RawGetString(c.program.entrypoint), c.env.RawGetString(engine.OnResponse), nil
 	}
-	value := c.l.Get(-1)
-	c.l.Pop(1)
-	return value, nil
+	entry, onResponse = c.l.Get(-2), c.l.Get(-1)
+	c.l.Pop(2)
+	return entry, onResponse, nil
 }
 
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
 	c.program, c.inv, c.env, c.config, c.cookies, c.query = nil, nil, nil, nil, nil, nil
+	c.defined = definition{}
 	c.coroutines, c.resumed = nil, 0
 	c.names, c.args = c.names[:0], emptied(c.args)
 	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)

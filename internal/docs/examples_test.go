@@ -17,7 +17,7 @@ import (
 var (
 	block = regexp.MustCompile("(?s)```(lua|yaml)\n(.*?)```")
 	// claim is the first line of a Lua block: what it does with which arguments.
-	claim = regexp.MustCompile(`^-- (handle|chunk)\((.*)\) (returns|fails with) (.*)\n`)
+	claim = regexp.MustCompile(`^-- (handle|chunk|on_response)\((.*)\) (returns|fails with) (.*)\n`)
 	// logged is a line behind it: what the example logs.
 	logged = regexp.MustCompile(`(?m)^-- logs (info|warn|error): (.*)\n`)
 )
@@ -69,8 +69,12 @@ func TestExamplesRun(t *testing.T) {
 // outcome runs code and says what it did as a claim does.
 func outcome(t *testing.T, entrypoint, args, code string) string {
 	t.Helper()
-	if entrypoint == "chunk" {
+	onResponse := entrypoint == engine.OnResponse
+	switch {
+	case entrypoint == "chunk":
 		entrypoint = ""
+	case onResponse:
+		entrypoint = "handle"
 	}
 	program, err := lua.New().Compile(engine.Source{Code: []byte(code), Entrypoint: entrypoint})
 	if err != nil {
@@ -81,7 +85,7 @@ func outcome(t *testing.T, entrypoint, args, code string) string {
 		t.Fatalf("arguments %s: %v", args, err)
 	}
 	host := &enginetest.Host{Values: map[string]map[string]string{"acme": stored}}
-	call := &engine.Invocation{Tenant: "acme", Host: host}
+	call := &engine.Invocation{Tenant: "acme", Host: host, OnResponse: onResponse}
 	for _, v := range values {
 		call.Args = append(call.Args, v)
 	}

@@ -47,6 +47,7 @@ func (run *Run) decideInTurn(ctx context.Context, x gateway.Executor, q *Questio
 		if !d.Allow {
 			return d, nil
 		}
+		run.enlist(q, q.Target.Tenant, &seen)
 		if seen.take(r, &d) && q.Hold != nil {
 			if more := seen.ArgumentBytes() - held; more > 0 && !q.Hold(int64(more)) {
 				run.reply.OnError = script.OnError{}

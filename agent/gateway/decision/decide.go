@@ -60,6 +60,8 @@ type Run struct {
 	arg   []byte
 	links []gateway.Link
 	chain string
+	// responders are in the order in which they have decided.
+	responders []responder
 }
 
 // Question is what a gateway asks.
@@ -73,6 +75,8 @@ type Question struct {
 	// Key is what the request counts as in a rollout by key whose plan names no part of requests; "" for
 	// none.
 	Key string
+	// Response has the run note which scripts want to see the response: see Run.Responders.
+	Response bool
 	// Hold charges the caller for bytes that a request takes beyond its Request.ArgumentBytes, as
 	// scripts of a chain have added to it, and reports whether there is room. Nil has room.
 	Hold func(bytes int64) bool
@@ -92,7 +96,11 @@ func (run *Run) Decide(ctx context.Context, x gateway.Executor, q *Question, r *
 	}
 	run.call.Script = q.Target.Script
 	tenant, _, _ := strings.Cut(run.call.Script, "/")
-	return run.ask(ctx, x, tenant, r)
+	d, err := run.ask(ctx, x, tenant, r)
+	if err == nil {
+		run.enlist(q, tenant, r)
+	}
+	return d, err
 }
 
 // ask has one script decide.
@@ -151,7 +159,7 @@ func (run *Run) Release() {
 	clear(run.call.Args)
 	run.call = gateway.Call{Args: run.call.Args[:0]}
 	run.reply.Reset()
-	run.arg, run.chain = run.arg[:0], ""
+	run.arg, run.chain, run.responders = run.arg[:0], "", nil
 	clear(run.links) // which hold releases
 	run.links = run.links[:0]
 	runs.Put(run)

@@ -172,14 +172,21 @@ func (b *builder) verdict(r *result) error {
 	if r.status != nil {
 		b.d.Status = *r.status
 	}
-	if b.d.Status < 200 || b.d.Status > 599 {
-		return invalid("status", "is %d: want 200 to 599", b.d.Status)
+	if err := checkStatus(b.d.Status); err != nil {
+		return err
 	}
 	if r.body != nil {
 		b.d.Body = *r.body
 	}
 	if b.d.Body != "" && (b.d.Status == http.StatusNoContent || b.d.Status == http.StatusNotModified) {
 		return invalid("body", "goes with no status %d", b.d.Status)
+	}
+	return nil
+}
+
+func checkStatus(status int) error {
+	if status < 200 || status > 599 {
+		return invalid("status", "is %d: want 200 to 599", status)
 	}
 	return nil
 }

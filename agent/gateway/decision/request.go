@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -70,22 +71,29 @@ func (r *Request) Argument(dst []byte, tenant string) []byte {
 // ArgumentBytes is how many bytes Argument needs, and at most a little more than it appends: as JSON, a
 // byte of the client's can take six.
 func (r *Request) ArgumentBytes() int {
-	const (
-		rest  = 512 // the names of all members, and the tenant
-		marks = 6   // of a member, or of an element of a list
-	)
+	const rest = 512 // the names of all members, and the tenant
 	n := rest + 2*sizeOfText(r.Path) + sizeOfText(r.Body)
 	for _, text := range []string{r.Method, r.Scheme, r.Host, r.Query, r.RemoteAddr, r.ClientCertificate, r.Route} {
 		n += sizeOfText(text)
 	}
-	for name, values := range r.Headers {
+	n += sizeOfHeaders(r.Headers)
+	for name, value := range r.Params {
+		n += marks + sizeOfText(name) + sizeOfText(value)
+	}
+	return n
+}
+
+// marks are what a member of an object takes besides its texts, or an element of a list.
+const marks = 6
+
+// sizeOfHeaders returns how many bytes appendHeaders needs.
+func sizeOfHeaders(headers map[string][]string) int {
+	n := 0
+	for name, values := range headers {
 		n += marks + sizeOfText(name)*3/2 // in lower case, two bytes can be three
 		for _, value := range values {
 			n += marks + sizeOfText(value)
 		}
-	}
-	for name, value := range r.Params {
-		n += marks + sizeOfText(name) + sizeOfText(value)
 	}
 	return n
 }
@@ -172,4 +180,9 @@ func (o *object) key(name string) {
 func (o *object) text(name, value string) {
 	o.key(name)
 	o.dst = appendText(o.dst, value)
+}
+
+func (o *object) number(name string, value int) {
+	o.key(name)
+	o.dst = strconv.AppendInt(o.dst, int64(value), 10)
 }

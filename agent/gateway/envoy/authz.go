@@ -27,32 +27,32 @@ func (a *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 	attributes := req.GetAttributes()
 	s, err := parseSettings("context_extensions", attributes.GetContextExtensions())
 	if err != nil {
-		return denial(refused(err), err)
+		return denial(refused(err), ran{}, err)
 	}
 	r, err := checked(attributes)
 	if err != nil {
-		return denial(refused(err), err)
+		return denial(refused(err), ran{}, err)
 	}
-	d, onError, err := a.decide(ctx, s, &r.Request)
+	d, err := a.decide(ctx, s, &r.Request)
 	if err == nil && d.Allow {
 		var resp *authv3.CheckResponse
-		if resp, err = consent(&d, r); err == nil {
+		if resp, err = consent(&d.Decision, d.ran, r); err == nil {
 			return resp, nil
 		}
 	}
 	if err != nil {
-		d = s.Fail.Instead(onError, err)
+		d.Decision = s.Fail.Instead(d.onError, err)
 	}
 	if d.Allow {
-		return consent(&d, r)
+		return consent(&d.Decision, d.ran, r)
 	}
-	return denial(d, err)
+	return denial(d.Decision, d.ran, err)
 }
 
 // consent lets the request go on, with the changes of the decision. Its error says which of these
 // ext_authz cannot make.
-func consent(d *decision.Decision, r *request) (*authv3.CheckResponse, error) {
-	metadata, err := metadataOf(d)
+func consent(d *decision.Decision, by ran, r *request) (*authv3.CheckResponse, error) {
+	metadata, err := metadataOf(d.Metadata, by)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func consent(d *decision.Decision, r *request) (*authv3.CheckResponse, error) {
 }
 
 // denial answers the client's request. cause is why there is no decision of a script, or nil.
-func denial(d decision.Decision, cause error) (*authv3.CheckResponse, error) {
-	metadata, err := metadataOf(&d)
+func denial(d decision.Decision, by ran, cause error) (*authv3.CheckResponse, error) {
+	metadata, err := metadataOf(d.Metadata, by)
 	if err != nil {
-		return denial(refused(err), err)
+		return denial(refused(err), ran{}, err)
 	}
 	code := codes.PermissionDenied
 	if d.Status == http.StatusUnauthorized {

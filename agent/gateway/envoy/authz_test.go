@@ -71,6 +71,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
+		resp.DynamicMetadata = expectRan(t, tt.name, resp.GetDynamicMetadata(), version)
 		expect(t, tt.name, resp, &authv3.CheckResponse{}, tt.want)
 	}
 }

@@ -42,6 +42,7 @@ func TestCheckByEvent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
+		resp.DynamicMetadata = expectRan(t, tt.name, resp.GetDynamicMetadata(), map[string]any{"scriptorium_chain": "first@7, d@7"})
 		expect(t, tt.name, resp, &authv3.CheckResponse{}, tt.want)
 	}
 	for _, settings := range []map[string]string{

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"encoding/json"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -17,6 +18,7 @@ const (
 	// upstreamHeader says where the request goes.
 	upstreamHeader = ownPrefix + "upstream"
 	pathHeader     = ":path"
+	statusHeader   = ":status"
 )
 
 // line is a change of a header.
@@ -84,17 +86,39 @@ func reroutes(d *decision.Decision, r *request) bool {
 // than 100, and each table is three messages.
 const mostNested = 24
 
-// metadataOf returns the decision's metadata; nil if it has none.
-func metadataOf(d *decision.Decision) (*structpb.Struct, error) {
-	if d.Metadata == nil {
-		return nil, nil
-	}
-	if nesting(d.Metadata) > mostNested {
-		return nil, script.Errorf(script.Invalid, "metadata", "has more than %d tables in tables, which Envoy does not read", mostNested)
-	}
+// Members of the metadata that say what has run. A script cannot set them.
+const (
+	versionMember = "scriptorium_version"
+	chainMember   = "scriptorium_chain"
+)
+
+// metadataOf returns the metadata of a decision, and what has made it; nil if there is neither.
+func metadataOf(text json.RawMessage, by ran) (*structpb.Struct, error) {
 	m := &structpb.Struct{}
-	if err := protojson.Unmarshal(d.Metadata, m); err != nil {
-		return nil, script.Errorf(script.Invalid, "metadata", "does not fit Envoy's metadata: %v", err)
+	if text != nil {
+		if nesting(text) > mostNested {
+			return nil, script.Errorf(script.Invalid, "metadata", "has more than %d tables in tables, which Envoy does not read", mostNested)
+		}
+		if err := protojson.Unmarshal(text, m); err != nil {
+			return nil, script.Errorf(script.Invalid, "metadata", "does not fit Envoy's metadata: %v", err)
+		}
+	}
+	delete(m.Fields, versionMember)
+	delete(m.Fields, chainMember)
+	add := func(name string, v *structpb.Value) {
+		if m.Fields == nil {
+			m.Fields = map[string]*structpb.Value{}
+		}
+		m.Fields[name] = v
+	}
+	if by.version != 0 {
+		add(versionMember, structpb.NewNumberValue(float64(by.version)))
+	}
+	if by.chain != "" {
+		add(chainMember, structpb.NewStringValue(by.chain))
+	}
+	if m.Fields == nil {
+		return nil, nil
 	}
 	return m, nil
 }

@@ -186,3 +186,40 @@ func TestPageProc(t *testing.T) {
 		t.Errorf("the page's filter sends %v, want %v", filter.GetRequestAttributes(), asked)
 	}
 }
+
+// TestPageResponses: with the page's filter for responses, on_response sees them with their bodies.
+func TestPageResponses(t *testing.T) {
+	x := newResponder()
+	x.Set("acme/route", x.decide)
+	x.SetOnResponse("acme/route", x.respond)
+	_, conn := serve(t, grpcsock.Options{Executor: x})
+	filters := shown(t, "name: envoy.filters.http.ext_proc")
+	filter := partsOf[*procfilterv3.ExternalProcessor](t, read(t, filters[1], &hcmv3.HttpFilter{}))[0]
+	ctx := t.Context()
+	for _, header := range filter.GetGrpcService().GetInitialMetadata() {
+		ctx = metadata.AppendToOutgoingContext(ctx, header.GetKey(), header.GetValue())
+	}
+	mode := filter.GetProcessingMode()
+	if filter.GetFailureModeAllow() || !filter.GetMutationRules().GetDisallowIsError().GetValue() || filter.GetMutationRules().GetDisallowSystem().GetValue() ||
+		!filter.GetAllowModeOverride() || mode.GetResponseHeaderMode() != procfilterv3.ProcessingMode_SEND || mode.GetResponseTrailerMode() != procfilterv3.ProcessingMode_SEND {
+		t.Errorf("the page's filter lets through what fails: %v", filter)
+	}
+	stream, err := procv3.NewExternalProcessorClient(conn).Process(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := message(t, "process_request.json", &procv3.ProcessingRequest{})
+	in.ProtocolConfig = &procv3.ProtocolConfiguration{RequestBodyMode: mode.GetRequestBodyMode(), ResponseBodyMode: mode.GetResponseBodyMode()}
+	x.responds(`{"body":"x","metadata":{"plan":"gold"}}`)
+	exchange(t, stream, in)
+	exchange(t, stream, message(t, "process_response.json", &procv3.ProcessingRequest{}))
+	out := exchange(t, stream, bodyOf("all"))
+	if out.GetResponseBody().GetResponse().GetBodyMutation() == nil {
+		t.Errorf("got %v", out)
+	}
+	for name := range out.GetDynamicMetadata().GetFields() {
+		if !slices.Contains(filter.GetMetadataOptions().GetReceivingNamespaces().GetUntyped(), name) {
+			t.Errorf("the page's filter drops the metadata of %s", name)
+		}
+	}
+}

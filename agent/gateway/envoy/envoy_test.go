@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
@@ -36,7 +38,7 @@ func serve(tb testing.TB, opts grpcsock.Options) (path string, conn *grpc.Client
 	s := grpcsock.New(opts)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err = grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("envoy"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -113,6 +115,32 @@ func expect(t *testing.T, name string, got, want proto.Message, text string) {
 	}
 	if !proto.Equal(got, want) {
 		t.Errorf("%s:\n%s\nwant\n%s", name, protojson.Format(got), protojson.Format(want))
+	}
+}
+
+// expectRan takes what ran out of the metadata, and compares it.
+func expectRan(t *testing.T, name string, metadata *structpb.Struct, want map[string]any) *structpb.Struct {
+	t.Helper()
+	for _, member := range []string{"scriptorium_version", "scriptorium_chain"} {
+		if got := metadata.GetFields()[member].AsInterface(); got != want[member] {
+			t.Errorf("%s: the metadata have %v as %s, want %v", name, got, member, want[member])
+		}
+		delete(metadata.GetFields(), member)
+	}
+	if len(metadata.GetFields()) == 0 {
+		return nil
+	}
+	return metadata
+}
+
+// version is what expectRan gets for a script alone.
+var version = map[string]any{"scriptorium_version": 7.0}
+
+// expectVersion is expectRan of an answer of ext_proc, by a script alone.
+func expectVersion(t *testing.T, name string, out *procv3.ProcessingResponse) {
+	t.Helper()
+	if expectRan(t, name, out.GetDynamicMetadata().GetFields()["scriptorium"].GetStructValue(), version) == nil {
+		out.DynamicMetadata = nil
 	}
 }
 

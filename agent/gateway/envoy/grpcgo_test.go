@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 )
 
@@ -44,14 +46,19 @@ func TestGRPCClient(t *testing.T) {
 		}
 		return
 	}
-	x := newDecider()
+	x := newResponder()
 	path, _ := serve(t, grpcsock.Options{Executor: x})
 	var got metadata.MD // that the upstream gets
 	upstream := listen(t, func(s *grpc.Server) { healthv1.RegisterHealthServer(s, health.NewServer()) }, grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			got, _ = metadata.FromIncomingContext(ctx)
 			return next(ctx, req)
-		}))
+		}), grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if err := stream.SetHeader(metadata.Pairs("server", "app", "x-kept", "2")); err != nil {
+			return err
+		}
+		return next(srv, stream)
+	}))
 	management := listen(t, func(s *grpc.Server) {
 		discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, &resources{byType: resourcesFor(t, "unix:"+path, upstream)})
 	})
@@ -78,18 +85,51 @@ func TestGRPCClient(t *testing.T) {
 		_, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
 		return err
 	}
-	x.returns(`{"headers":{"remove":["x-secret"]}}`)
+	x.returns(`{"headers":{"remove":["x-secret"],"set":{"x-set":"ann"}}}`)
 	if err := call(); err != nil {
 		t.Fatal(err)
 	}
-	if calls, argument := x.asked(); calls != 1 || len(got.Get("x-secret")) != 0 || len(got.Get("x-kept")) != 1 || !strings.Contains(argument, `"path":"/grpc.health.v1.Health/Check"`) {
+	if calls, argument := x.asked(); calls != 1 || len(got.Get("x-secret")) != 0 || len(got.Get("x-kept")) != 1 || strings.Join(got.Get("x-set"), ",") != "ann" || !strings.Contains(argument, `"path":"/grpc.health.v1.Health/Check"`) {
 		t.Errorf("the upstream got %v, after %d calls with %s", got, calls, argument)
 	}
+	watchResponses(t, x, conn)
 	for _, result := range []string{`false`, `{"redirect":"/login"}`, `{"alow":false}`} {
 		got = nil
 		x.returns(result)
 		if err := call(); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "scriptorium_") || got != nil {
 			t.Errorf("%s: %v, and the upstream got %v", result, err, got)
+		}
+	}
+}
+
+// watchResponses: on_response changes the headers that gRPC's client gets, and can take its place.
+func watchResponses(t *testing.T, x *responder, conn *grpc.ClientConn) {
+	t.Helper()
+	headers := func(result string) (metadata.MD, error) {
+		x.responds(result)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, err := healthv1.NewHealthClient(conn).Watch(ctx, &healthv1.HealthCheckRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return stream.Header()
+	}
+	if got, err := headers(""); err != nil || len(got.Get("server")) != 1 {
+		t.Errorf("the client got %v, %v", got, err)
+	}
+	if !slices.ContainsFunc(x.responded(), func(call *gateway.Call) bool { // others are about unary calls, which do not wait for them
+		return strings.Contains(string(call.Args[0]), `"path":"/grpc.health.v1.Health/Watch"`) && strings.Contains(string(call.Args[1]), `"server":"app"`)
+	}) {
+		t.Errorf("on_response was called %d times, without the response", len(x.responded()))
+	}
+	got, err := headers(`{"response_headers":{"remove":["server"],"set":{"x-kept":"3"}}}`)
+	if err != nil || len(got.Get("server")) != 0 || strings.Join(got.Get("x-kept"), ",") != "3" {
+		t.Errorf("the client got %q, %q, %v", got.Get("server"), got.Get("x-kept"), err)
+	}
+	for _, result := range []string{`false`, `fail`, `{"alow":false}`} {
+		if got, err := headers(result); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "scriptorium_") || len(got.Get("server")) != 0 {
+			t.Errorf("%s: the client got %v, %v", result, got, err)
 		}
 	}
 }
@@ -145,7 +185,7 @@ func resourcesFor(t *testing.T, agent string, upstream *net.TCPAddr) map[string]
 		"httpFilters":[
 			{"name":"ext_proc","typedConfig":{"@type":"type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
 				"grpcService":{"googleGrpc":{"targetUri":"` + agent + `","channelCredentialsPlugin":[{"@type":"type.googleapis.com/envoy.extensions.grpc_service.channel_credentials.insecure.v3.InsecureCredentials"}]},
-					"initialMetadata":[{"key":"scriptorium-script","value":"acme/d"}]},
+					"initialMetadata":[{"key":"scriptorium-script","value":"acme/d"},{"key":"scriptorium-response","value":"headers"}]},
 				"requestAttributes":["request.method","request.path"],"processingMode":{"requestHeaderMode":"SEND","responseHeaderMode":"SEND"}}},
 			{"name":"router","typedConfig":{"@type":"type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}}`
 	if err := protojson.Unmarshal([]byte(text), listener); err != nil {

@@ -1,15 +1,18 @@
 package envoy_test
 
 import (
+	"context"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
@@ -153,4 +156,111 @@ func TestWaitingStreams(t *testing.T) {
 	}
 	x.returns("")
 	checks(t, conn, 10)
+}
+
+// TestWaitingResponses: streams that wait for a response or its body, which on_response is to see, hold
+// no more than the budget, and others are served. Those that end give back what they held.
+func TestWaitingResponses(t *testing.T) {
+	const streams, most, room = 900, 64 << 20, 32 << 20
+	x := newResponder()
+	x.returns(`{"response_headers":{"set":{"x-large":"` + strings.Repeat("x", 8<<10) + `"}}}`)
+	b := budget.New(room)
+	_, conn := serve(t, grpcsock.Options{Executor: x, Budget: b})
+	large := &corev3.HeaderValue{Key: "x-large", RawValue: []byte(strings.Repeat("x", 48<<10))}
+	before := memtest.InUse()
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := map[string]int{}
+	for i := range streams {
+		in := buffering(t)
+		in.GetRequestHeaders().GetHeaders().Headers = append(in.GetRequestHeaders().GetHeaders().Headers, large)
+		stream, err := procv3.NewExternalProcessorClient(conn).Process(metadata.AppendToOutgoingContext(ctx, "scriptorium-script", "acme/d", "scriptorium-response", "body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(in); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := stream.Recv(); err != nil || out.GetRequestHeaders() == nil {
+			continue
+		}
+		if waits["response"]++; i%2 == 0 {
+			continue
+		}
+		in = message(t, "process_response.json", &procv3.ProcessingRequest{})
+		in.GetResponseHeaders().GetHeaders().Headers = append(in.GetResponseHeaders().GetHeaders().Headers, large)
+		if err := stream.Send(in); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := stream.Recv(); err == nil && out.GetResponseHeaders() != nil {
+			waits["body"]++
+		}
+	}
+	held := memtest.InUse() - before
+	t.Logf("%v of %d streams wait, and hold %d bytes", waits, streams, held)
+	if held > most || waits["response"] == 0 || waits["response"] == streams || waits["body"] == 0 {
+		t.Errorf("%v streams hold %d bytes, want at most %d", waits, held, most)
+	}
+	if n := len(x.responded()); n != 0 {
+		t.Errorf("on_response ran %d times", n)
+	}
+	x.returns("")
+	checks(t, conn, 10)
+	cancel()
+	x.responds("")
+	eventually(t, func() bool { // there is room again for all that one stream can take
+		stream := process(t, conn, map[string]string{"script": "acme/d", "response": "body"})
+		var out *procv3.ProcessingResponse
+		for _, in := range []*procv3.ProcessingRequest{buffering(t), message(t, "process_response.json", &procv3.ProcessingRequest{}), bodyOf(strings.Repeat("x", 2<<20))} {
+			_ = stream.Send(in) // the answer says why
+			var err error
+			if out, err = stream.Recv(); err != nil {
+				return false
+			}
+		}
+		return out.GetResponseBody() != nil
+	})
+}
+
+// TestLargeResponses: on_response gets large bodies, and a response that has no room in the budget does
+// not go on without it.
+func TestLargeResponses(t *testing.T) {
+	x := newResponder()
+	x.returns("")
+	_, conn := serve(t, grpcsock.Options{Executor: x, Budget: budget.New(4 << 20)})
+	begin := func() procv3.ExternalProcessor_ProcessClient {
+		x.responds("")
+		stream := process(t, conn, map[string]string{"script": "acme/d", "response": "body"})
+		exchange(t, stream, buffering(t))
+		exchange(t, stream, message(t, "process_response.json", &procv3.ProcessingRequest{}))
+		return stream
+	}
+	for size, runs := range map[int]int{100 << 10: 1, 3 << 20: 0} {
+		stream := begin()
+		if err := stream.Send(bodyOf(strings.Repeat("\x00", size))); err != nil { // six bytes each, as JSON
+			t.Fatal(err)
+		}
+		out, err := stream.Recv()
+		if goes := err == nil && out.GetResponseBody() != nil; goes != (runs == 1) || len(x.responded()) != runs {
+			t.Errorf("%d bytes: %.300v, %v, after %d calls", size, out, err, len(x.responded()))
+		}
+	}
+	stream := begin()
+	if err := stream.Send(bodyOf(strings.Repeat("x", 5<<20))); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a body of 5 MiB: %.300v, %v", out, err)
+	}
+	checks(t, conn, 10)
+}
+
+// eventually waits until what the server does when streams end has been done.
+func eventually(t *testing.T, so func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !so() {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come")
+		}
+	}
 }

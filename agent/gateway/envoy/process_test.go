@@ -95,6 +95,7 @@ func TestProcess(t *testing.T) {
 		x.returns(tt.result)
 		stream := process(t, conn, map[string]string{"script": "acme/d", "param-env": "prod"})
 		got := exchange(t, stream, message(t, tt.request, &procv3.ProcessingRequest{}))
+		expectVersion(t, tt.name, got)
 		expect(t, tt.name, got, &procv3.ProcessingResponse{}, tt.want)
 		if tt.response != "" {
 			expect(t, tt.name, exchange(t, stream, message(t, "process_trailers.json", &procv3.ProcessingRequest{})), &procv3.ProcessingResponse{}, `{"requestTrailers":{}}`)
@@ -122,7 +123,9 @@ func TestProcessBody(t *testing.T) {
 		x.returns(result)
 		stream := process(t, conn, settings)
 		expect(t, "headers", exchange(t, stream, message(t, "process_post.json", &procv3.ProcessingRequest{})), &procv3.ProcessingResponse{}, `{"requestHeaders":{}}`)
-		expect(t, "body", exchange(t, stream, message(t, "process_body.json", &procv3.ProcessingRequest{})), &procv3.ProcessingResponse{}, want)
+		got := exchange(t, stream, message(t, "process_body.json", &procv3.ProcessingRequest{}))
+		expectVersion(t, result, got)
+		expect(t, "body", got, &procv3.ProcessingResponse{}, want)
 		ends(t, result, stream)
 		calls, argument := x.asked()
 		if calls != 1 {
@@ -159,7 +162,7 @@ func TestProcessWithoutDecision(t *testing.T) {
 	}{
 		{name: "no settings", status: 503},
 		{name: "an unknown setting", settings: map[string]string{"script": "acme/d", "fail": "open", "fial": "closed"}, status: 503},
-		{name: "an unknown body", settings: map[string]string{"script": "acme/d", "fail": "open", "body": "streamed"}, status: 503},
+		{name: "an unknown body", settings: map[string]string{"script": "acme/d", "fail": "open", "body": "parts"}, status: 503},
 		{name: "a script that fails", settings: map[string]string{"script": "acme/fail"}, status: 503},
 		{name: "a script that takes too long", settings: map[string]string{"script": "acme/wait", "timeout": "1ms"}, status: 503},
 		{name: "no decision", settings: map[string]string{"script": "acme/d"}, result: `{"alow":false}`, status: 503, calls: 1},

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
@@ -20,7 +21,9 @@ import (
 // processSettings are the settings of ext_proc.
 type processSettings struct {
 	settings
-	body bool // the decision needs the body
+	body         bool // the decision needs the body
+	streamed     bool // which comes in parts
+	responseBody bool // on_response needs the body of the response
 }
 
 // settingsOf returns the settings of a stream. They are in its initial metadata, where each has
@@ -43,15 +46,21 @@ func settingsOf(ctx context.Context) (*processSettings, error) {
 		values[name] = list[0]
 	}
 	body, hasBody := values["body"]
-	if hasBody && body != "buffered" {
-		return nil, script.Errorf(script.Invalid, field, "body is %.40q: want buffered, or leave it out", body)
+	if hasBody && body != "buffered" && body != "streamed" {
+		return nil, script.Errorf(script.Invalid, field, "body is %.40q: want buffered or streamed, or leave it out", body)
+	}
+	response, hasResponse := values["response"]
+	if hasResponse && response != "headers" && response != "body" {
+		return nil, script.Errorf(script.Invalid, field, "response is %.40q: want headers or body, or leave it out", response)
 	}
 	delete(values, "body")
+	delete(values, "response")
 	s, err := parseSettings(field, values)
 	if err != nil {
 		return nil, err
 	}
-	return &processSettings{settings: *s, body: hasBody}, nil
+	s.Response = hasResponse
+	return &processSettings{settings: *s, body: hasBody, streamed: body == "streamed", responseBody: response == "body"}, nil
 }
 
 // attributesKey is under what Envoy sends attributes.
@@ -109,12 +118,27 @@ func ofBody(c *procv3.CommonResponse) *procv3.ProcessingResponse {
 	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: c}}}
 }
 
+// ofTrailers answers trailers of a request.
+func ofTrailers() *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}
+}
+
+// ofResponseHeaders answers headers of a response.
+func ofResponseHeaders(c *procv3.CommonResponse) *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &procv3.HeadersResponse{Response: c}}}
+}
+
+// ofResponseBody answers the body of a response.
+func ofResponseBody(c *procv3.CommonResponse) *procv3.ProcessingResponse {
+	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_ResponseBody{ResponseBody: &procv3.BodyResponse{Response: c}}}
+}
+
 // metadataNamespace is where the metadata of decisions go.
 const metadataNamespace = "scriptorium"
 
-// inNamespace returns the decision's metadata as ext_proc wants it; nil if there is none.
-func inNamespace(d *decision.Decision) (*structpb.Struct, error) {
-	m, err := metadataOf(d)
+// inNamespace returns metadataOf as ext_proc wants it; nil if there is none.
+func inNamespace(text json.RawMessage, by ran) (*structpb.Struct, error) {
+	m, err := metadataOf(text, by)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -128,7 +152,7 @@ const mostDetails = 200
 // script, or nil.
 func (p *process) deny(d decision.Decision, cause error) *procv3.ProcessingResponse {
 	p.phase = ended
-	metadata, err := inNamespace(&d)
+	metadata, err := inNamespace(d.Metadata, p.ran)
 	if err != nil {
 		return p.deny(refused(err), err)
 	}
@@ -136,17 +160,24 @@ func (p *process) deny(d decision.Decision, cause error) *procv3.ProcessingRespo
 	if cause != nil {
 		details = strings.ToValidUTF8("scriptorium_no_decision{"+cause.Error()[:min(len(cause.Error()), mostDetails)]+"}", "")
 	}
-	// The response has no headers yet, so there are none to remove.
+	// The response that Envoy makes has no headers yet, so there are none to remove.
 	headers := changes{lines: changesOf(d.Response, func(string) bool { return false }).lines}
 	return &procv3.ProcessingResponse{
 		Response: &procv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &procv3.ImmediateResponse{
 			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(d.Status)},
-			Headers: headers.mutation(p.request != nil && p.request.old),
+			Headers: headers.mutation(p.old),
 			Body:    []byte(d.Body),
 			Details: details,
 		}},
 		DynamicMetadata: metadata,
 	}
+}
+
+// isGRPC reports whether the stream is of gRPC's Go client. It sends values as bytes, as newer releases
+// of Envoy do, but reads them as text.
+func isGRPC(ctx context.Context) bool {
+	agent := metadata.ValueFromIncomingContext(ctx, "user-agent")
+	return len(agent) > 0 && strings.HasPrefix(agent[0], "grpc-go/")
 }
 
 // mutation returns the changes as ext_proc reads them: nil for none. old releases read values as
@@ -167,15 +198,17 @@ func (c changes) mutation(old bool) *procv3.HeaderMutation {
 	return m
 }
 
-// size returns about how many bytes the changes take.
-func (c changes) size() int64 {
+// sizeOfChanges returns about how many bytes the changes take.
+func sizeOfChanges(c decision.Changes) int64 {
 	const each = 64
 	n := 0
-	for _, name := range c.remove {
+	for _, name := range c.Remove {
 		n += each + len(name)
 	}
-	for _, l := range c.lines {
-		n += each + len(l.name) + len(l.value)
+	for _, list := range [][]decision.Header{c.Set, c.Append} {
+		for _, h := range list {
+			n += each + len(h.Name) + len(h.Value)
+		}
 	}
 	return int64(n)
 }

@@ -42,38 +42,69 @@ type decider struct {
 // freeBytes is how large a request may be before its caller is charged for it.
 const freeBytes = 16 << 10
 
-// decide has the script of the settings decide about the request, and returns the script's onError with
-// the decision.
-func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decision.Decision, script.OnError, error) {
-	d, onError, err := x.run(ctx, s, r)
+// decided is what has come of a request, also if there is no decision.
+type decided struct {
+	decision.Decision
+	ran
+	onError    script.OnError       // of the script
+	responders *decision.Responders // nil for none
+}
+
+// ran says which script, or which scripts of a chain, have run.
+type ran struct {
+	version uint64
+	chain   string
+}
+
+// decide has the script of the settings decide about the request.
+func (x decider) decide(ctx context.Context, s *settings, r *decision.Request) (decided, error) {
+	d, err := x.run(ctx, s, r)
 	if err != nil {
 		x.logger.Debug("a request gets no decision", "script", s.Target, "error", err)
 	}
-	return d, onError, err
+	return d, err
 }
 
-func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d decision.Decision, onError script.OnError, err error) {
+func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d decided, err error) {
 	grant, _ := unixpeer.FromContext[gateway.Grant](ctx)
 	if err := s.Target.Check(grant); err != nil {
-		return d, onError, err
+		return d, err
 	}
 	r.Route, r.Params = cmp.Or(s.route, r.Route), s.params
 	if n := int64(r.ArgumentBytes()); n > freeBytes && !grpcguard.Hold(ctx, n) {
-		return d, onError, budget.ErrOverloaded
+		return d, budget.ErrOverloaded
 	}
 	run := decision.NewRun()
 	defer run.Release()
 	s.Traceparent, s.Key = traceparentOf(ctx, r), r.Key(s.key)
 	s.Hold = func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) }
-	d, err = run.Decide(ctx, x.executor, &s.Question, r)
-	return d, run.OnError(), err
+	d.Decision, err = run.Decide(ctx, x.executor, &s.Question, r)
+	d.ran, d.onError = ran{run.Version(), run.Chain()}, run.OnError()
+	if err == nil {
+		d.responders = run.Responders(&s.Question, &d.Decision)
+	}
+	return d, err
+}
+
+// respond has the scripts decide about the response. The error says why they have not.
+func (x decider) respond(ctx context.Context, s *settings, a *decision.Responders, r *decision.Response) (decision.Outcome, error) {
+	o, err := a.Decide(ctx, x.executor, r, func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) })
+	if err != nil {
+		x.logger.Debug("a response gets no decision", "script", s.Target, "error", err)
+	}
+	return o, err
 }
 
 // sizeOf returns about how many bytes the request takes.
 func sizeOf(r *decision.Request) int64 {
-	const each = 64 // of a header
 	n := len(r.Path) + len(r.Query) + len(r.Body)
-	for name, values := range r.Headers {
+	return int64(n) + sizeOfHeaders(r.Headers)
+}
+
+func sizeOfHeaders(headers map[string][]string) int64 {
+	const each = 64
+	n := 0
+	for name, values := range headers {
 		for _, value := range values {
 			n += each + len(name) + len(value)
 		}

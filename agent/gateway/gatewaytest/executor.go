@@ -23,6 +23,8 @@ type Executor struct {
 	scripts map[script.Ref]Func
 	infos   map[script.Name]gateway.Script
 	onError map[script.Ref]script.OnError
+	// onResponse have the functions of all versions of a script.
+	onResponse map[script.Name]Func
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -43,7 +45,7 @@ const Revision script.Revision = 42
 //	kind     fails with the kind that its argument, a JSON string, names
 //	trace    returns the traceparent
 func New() *Executor {
-	e := &Executor{scripts: map[script.Ref]Func{}, infos: map[script.Name]gateway.Script{}, onError: map[script.Ref]script.OnError{}}
+	e := &Executor{scripts: map[script.Ref]Func{}, infos: map[script.Name]gateway.Script{}, onError: map[script.Ref]script.OnError{}, onResponse: map[script.Name]Func{}}
 	e.Set("acme/echo", echo)
 	e.Set("acme/nothing", func(context.Context, *gateway.Call) ([][]byte, error) { return nil, nil })
 	e.Set("acme/fail", func(context.Context, *gateway.Call) ([][]byte, error) {
@@ -107,6 +109,17 @@ func (e *Executor) SetOnError(ref string, onError script.OnError) {
 	e.onError[parsed] = onError
 }
 
+// SetOnResponse makes f the on_response of all versions of the script; nil takes it away.
+func (e *Executor) SetOnResponse(name string, f Func) {
+	parsed, err := script.ParseName(name)
+	if err != nil {
+		panic(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onResponse[parsed] = f
+}
+
 // SetTrigger makes the script, which Set has made, one of the chain of an event.
 func (e *Executor) SetTrigger(name string, trigger script.Trigger) {
 	parsed, err := script.ParseName(name)
@@ -133,13 +146,18 @@ func (e *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 	}
 	e.mu.RLock()
 	f, ok := e.scripts[ref]
-	onError := e.onError[ref]
+	onError, onResponse := e.onError[ref], e.onResponse[ref.Name]
 	e.mu.RUnlock()
-	if !ok {
+	if !ok && (!call.OnResponse || onResponse == nil) {
 		return script.Errorf(script.NotFound, "script", "there is no %s", ref)
 	}
 	reply.Version, reply.Digest = cmp.Or(ref.Version, 7), DigestOf(ref.Name)
-	reply.OnError = onError
+	reply.OnError, reply.OnResponse = onError, onResponse != nil
+	if call.OnResponse {
+		if f = onResponse; f == nil {
+			return nil
+		}
+	}
 	results, err := f(ctx, call)
 	if err != nil {
 		return err

@@ -111,14 +111,14 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	call := &gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}
+	call := &gateway.Call{Script: req.GetScript(), OnResponse: req.GetOnResponse(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}
 	if ref, err := script.ParseRef(call.Script); err == nil && req.GetChained() {
 		if r := s.table.Edition(ref.Name.String(), ref.Version); r != nil { // else the version is retained, or gone
 			call.Script, call.Edition = ref.Name.String(), r
 		}
 	}
 	err := run(ctx, call, reply)
-	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err)}
+	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))
 	}

@@ -168,6 +168,8 @@ func (c *counting) Compile(src engine.Source) (engine.Program, error) {
 
 type program struct{ engine.Program }
 
+func (program) OnResponse() bool { return false }
+
 func (program) Size() int { return 1 }
 
 func (program) Close() {}

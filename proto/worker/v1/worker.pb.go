@@ -334,7 +334,10 @@ type ExecuteRequest struct {
 	// runs also if another one is live by now, or none.
 	Chained bool `protobuf:"varint,5,opt,name=chained,proto3" json:"chained,omitempty"`
 	// Of the call in rollouts by key; empty for none.
-	Key           string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	Key string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	// It is of the script's on_response. Script names the version that decided about the request, as
+	// in a chain.
+	OnResponse    bool `protobuf:"varint,7,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,13 +414,22 @@ func (x *ExecuteRequest) GetKey() string {
 	return ""
 }
 
+func (x *ExecuteRequest) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
+}
+
 type ExecuteResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Results [][]byte               `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Digest  []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	// What went wrong, if something did.
-	Error         *v11.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Error *v11.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// The version may have an on_response.
+	OnResponse    bool `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -478,6 +490,13 @@ func (x *ExecuteResponse) GetError() *v11.Error {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *ExecuteResponse) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
 }
 
 type QuarantineRequest struct {
@@ -1161,19 +1180,23 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06signed\x18\x03 \x01(\bR\x06signed\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
-	"\rServeResponse\"\xa0\x01\n" +
+	"\rServeResponse\"\xc1\x01\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12 \n" +
 	"\vtraceparent\x18\x03 \x01(\tR\vtraceparent\x12\x14\n" +
 	"\x05trial\x18\x04 \x01(\bR\x05trial\x12\x18\n" +
 	"\achained\x18\x05 \x01(\bR\achained\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\tR\x03key\"\x91\x01\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\x12\x1f\n" +
+	"\von_response\x18\a \x01(\bR\n" +
+	"onResponse\"\xb2\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"m\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x1f\n" +
+	"\von_response\x18\x05 \x01(\bR\n" +
+	"onResponse\"m\n" +
 	"\x11QuarantineRequest\x12<\n" +
 	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.QuarantinedR\ascripts\x12\x1a\n" +
 	"\bsuspects\x18\x02 \x03(\tR\bsuspects\"Y\n" +
