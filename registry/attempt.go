@@ -118,7 +118,7 @@ type basis struct {
 	release script.Release
 	tenant  func() (script.Tenant, error) // read when asked for
 	freeze  func() (script.Freeze, error) // also
-	also    usage                         // what others of the same transaction take
+	also    addition                      // what others of the same transaction take
 }
 
 // guess decides on what was known last, without a read of the store but for the history
@@ -190,6 +190,9 @@ func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 		return decision{}, err
 	}
 	if err := r.withinQuota(b, &d); err != nil {
+		return decision{}, err
+	}
+	if err := r.withinEvents(a, b, &d); err != nil {
 		return decision{}, err
 	}
 	if a.prepare != nil {

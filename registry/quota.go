@@ -173,22 +173,21 @@ type usage struct {
 	bytes   int64 // as sourceBytes, of all scripts
 }
 
-// add adds what a script takes more than before.
-func (u *usage) add(cur, next script.Release) {
-	if !live(cur) && !next.Deleted {
-		u.scripts++
-	}
-	u.bytes += max(0, sourceBytes(next)-sourceBytes(cur))
-}
-
 // usages count what each tenant has.
 type usages struct {
 	tenants map[string]usage
-	sizes   map[script.Name]int64
+	scripts map[script.Name]scriptUsage
+	events  map[tenantEvent]int // the scripts that take a place of each
+}
+
+// scriptUsage is what a script counts for.
+type scriptUsage struct {
+	size   int64
+	events [2]string // see eventsOf
 }
 
 func newUsages(releases []script.Release) usages {
-	u := usages{tenants: map[string]usage{}, sizes: make(map[script.Name]int64, len(releases))}
+	u := usages{tenants: map[string]usage{}, scripts: make(map[script.Name]scriptUsage, len(releases)), events: map[tenantEvent]int{}}
 	for _, release := range releases {
 		u.put(release)
 	}
@@ -199,20 +198,35 @@ func newUsages(releases []script.Release) usages {
 func (u usages) put(release script.Release) {
 	name := release.Name
 	t := u.tenants[name.Tenant]
-	if size, ok := u.sizes[name]; ok {
+	if was, ok := u.scripts[name]; ok {
 		t.scripts--
-		t.bytes -= size
-		delete(u.sizes, name)
+		t.bytes -= was.size
+		u.place(name.Tenant, was.events, -1)
+		delete(u.scripts, name)
 	}
 	if live(release) {
-		size := sourceBytes(release)
+		is := scriptUsage{sourceBytes(release), eventsOf(release)}
 		t.scripts++
-		t.bytes += size
-		u.sizes[name] = size
+		t.bytes += is.size
+		u.place(name.Tenant, is.events, 1)
+		u.scripts[name] = is
 	}
 	if t == (usage{}) {
 		delete(u.tenants, name.Tenant)
 		return
 	}
 	u.tenants[name.Tenant] = t
+}
+
+// place adds so many places of the events.
+func (u usages) place(tenant string, events [2]string, places int) {
+	for _, name := range events {
+		if name == "" {
+			continue
+		}
+		of := tenantEvent{tenant, name}
+		if u.events[of] += places; u.events[of] == 0 {
+			delete(u.events, of)
+		}
+	}
 }

@@ -85,6 +85,13 @@ func (r *Recent) usage(tenant string) usage {
 	return r.usages.tenants[tenant]
 }
 
+// onEvent returns how many scripts of the tenant take a place of the event, as far as is known.
+func (r *Recent) onEvent(tenant, event string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usages.events[tenantEvent{tenant, event}]
+}
+
 // basis returns what was known last of the script and its tenant; ok is false if that
 // is too little to decide on.
 func (r *Recent) basis(name script.Name) (b basis, ok bool) {

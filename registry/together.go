@@ -78,7 +78,7 @@ func (r *Registry) noteTogether(w *together, m *madeTogether, err error) {
 }
 
 func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[string]bool) (m madeTogether, err error) {
-	var also usage
+	var also addition
 	for _, a := range w.scripts {
 		d, err := r.decideOneOf(ctx, a, &also, counted)
 		if err != nil {
@@ -102,7 +102,7 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 
 // decideOneOf decides on a script as attempt does. also is what the scripts take that are decided
 // already; this one is added.
-func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also *usage, counted map[string]bool) (decision, error) {
+func (r *Registry) decideOneOf(ctx context.Context, a writeRequest, also *addition, counted map[string]bool) (decision, error) {
 	if err := a.validate(); err != nil {
 		return decision{}, err
 	}

@@ -42,9 +42,12 @@ const (
 const (
 	// MaxChain scripts may run on one event for one request.
 	MaxChain = 16
-	// MaxEventScripts enabled scripts of a tenant may have the same event. The agent looks at
-	// each when the event comes.
+	// MaxEventScripts enabled scripts of a tenant may have the same event: the registry refuses
+	// more. The agent looks at each when the event comes.
 	MaxEventScripts = 256
+	// MaxEventLive of them run on an agent, which else refuses all requests of the event. Replicas of
+	// the registry that have not seen each other's writes, and imports, let a few more through.
+	MaxEventLive = 2 * MaxEventScripts
 )
 
 // eventPrefix is what the name of an event follows where a script could be named, too.

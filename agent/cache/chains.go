@@ -73,7 +73,7 @@ func (e events) chain(of event) *chain {
 	case n == 0:
 		delete(e, of)
 		return nil
-	case n > script.MaxEventScripts:
+	case n > script.MaxEventLive:
 		return &chain{count: n}
 	}
 	return &chain{count: len(releases), releases: slices.SortedFunc(maps.Values(releases), InTurn)}
@@ -106,7 +106,7 @@ func (t *Table) rechain(v *view, changed map[event]struct{}) {
 
 // Chain returns the releases of the tenant that run on the event, or whose Keyed does, as they are live
 // at one moment, in the order of what Runs, and how many there are. There are no releases in it if these are more than
-// script.MaxEventScripts. It allocates nothing, and nobody changes what it returns.
+// script.MaxEventLive. It allocates nothing, and nobody changes what it returns.
 func (t *Table) Chain(tenant, name string) (releases []*Release, count int) {
 	of := event{tenant, name}
 	c := t.live.Load().chains[t.shardOfEvent(of)][of]

@@ -82,8 +82,8 @@ func TestChains(t *testing.T) {
 // TestTooManyOfAnEvent: the agent does not look at each call through more than may be.
 func TestTooManyOfAnEvent(t *testing.T) {
 	table := cache.NewTable()
-	put := make([]*cache.Release, 0, script.MaxEventScripts+1)
-	for i := range script.MaxEventScripts + 1 {
+	put := make([]*cache.Release, 0, script.MaxEventLive+1)
+	for i := range script.MaxEventLive + 1 {
 		put = append(put, triggered(fmt.Sprintf("acme/s%d", i), 1, "pre", 0))
 	}
 	table.Update(put, nil)
@@ -91,7 +91,7 @@ func TestTooManyOfAnEvent(t *testing.T) {
 		t.Errorf("%d of %d", len(releases), count)
 	}
 	table.Update(nil, []script.Name{put[7].Name})
-	if releases, count := table.Chain("acme", "pre"); len(releases) != script.MaxEventScripts || count != len(releases) {
+	if releases, count := table.Chain("acme", "pre"); len(releases) != script.MaxEventLive || count != len(releases) {
 		t.Errorf("without one: %d of %d", len(releases), count)
 	}
 }

@@ -55,12 +55,23 @@ func (c *Counts) Take() (calls, failed uint64) {
 type StepCounts struct {
 	Step int
 
-	failed  atomic.Uint64
-	buckets [script.LatencyBuckets]atomic.Uint64
+	failed atomic.Uint64
+	made   atomic.Pointer[buckets] // nil before the first call: most scripts of many are not called
+}
+
+type buckets [script.LatencyBuckets]atomic.Uint64
+
+// buckets returns those of c. They are made once.
+func (c *StepCounts) buckets() *buckets {
+	if b := c.made.Load(); b != nil {
+		return b
+	}
+	c.made.CompareAndSwap(nil, new(buckets))
+	return c.made.Load()
 }
 
 func (c *StepCounts) note(failed bool, took time.Duration) {
-	c.buckets[script.LatencyBucket(took)].Add(1)
+	c.buckets()[script.LatencyBucket(took)].Add(1)
 	if failed {
 		c.failed.Add(1) // last, so that nobody reads a failure without its call
 	}
@@ -71,8 +82,9 @@ func (c *StepCounts) Add(calls script.StepCalls) {
 	if calls.Step != c.Step || !calls.Valid() {
 		return
 	}
+	b := c.buckets()
 	for i, n := range calls.Buckets {
-		c.buckets[calls.First+i].Add(n)
+		b[calls.First+i].Add(n)
 	}
 	c.failed.Add(calls.FailedCalls)
 }
@@ -100,9 +112,13 @@ func (c *StepCounts) Take() *script.StepCalls {
 
 // read returns the calls, without those that failed.
 func (c *StepCounts) read(count func(*atomic.Uint64) uint64) *script.StepCalls {
+	made := c.made.Load()
+	if made == nil {
+		return nil
+	}
 	first, buckets := 0, make([]uint64, 0, script.LatencyBuckets)
-	for i := range c.buckets {
-		n := count(&c.buckets[i])
+	for i := range made {
+		n := count(&made[i])
 		switch {
 		case n == 0 && len(buckets) == 0:
 			first = i + 1

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -175,5 +176,33 @@ func BenchmarkFor(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		live.For("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+	}
+}
+
+// TestManyCandidatesByKey: scripts that nobody calls hold no counts of calls. A tenant may have thousands.
+func TestManyCandidatesByKey(t *testing.T) {
+	const scripts, most = 2000, 4 << 10
+	table := cache.NewTable()
+	before := memtest.Heap()
+	for i := range scripts {
+		candidate := &script.Candidate{Version: script.Version{Number: 2}, Attempt: 1, Step: 1}
+		candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(10))
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, script.Release{
+			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s-", i)}, Active: script.Version{Number: 1}, Candidate: candidate,
+			Settings: script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},
+		})
+		table.Update([]*cache.Release{live}, nil)
+	}
+	if got := (memtest.Heap() - before) / scripts; got > most {
+		t.Errorf("%d bytes a script, want at most %d", got, most)
+	}
+	live := table.Get("acme/s-0")
+	if live.StepCalls.Read() != nil || live.StepCalls.Take() != nil {
+		t.Error("there are calls")
+	}
+	live.Note("", time.Millisecond)
+	live.Note(script.Script, time.Millisecond)
+	if got := live.Besides().Take(); got == nil || got.Calls() != 2 || got.FailedCalls != 1 {
+		t.Errorf("counted are %+v", got)
 	}
 }

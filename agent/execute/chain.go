@@ -18,7 +18,7 @@ func (x *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script
 	case count == 0:
 		return dst, script.Errorf(script.NotFound, "event", "tenant %s has no enabled script on this agent with the event %.80q; set spec.trigger.event of a script, or see what there is: scriptctl list %s", tenant, event, tenant)
 	case len(releases) < count:
-		return dst, script.Errorf(script.Limit, "event", "tenant %s has %d enabled scripts with the event %s, at most %d are allowed: use several events", tenant, count, event, script.MaxEventScripts)
+		return dst, script.Errorf(script.Limit, "event", "tenant %s has %d enabled scripts with the event %s, and agents run at most %d: disable some, or use several events", tenant, count, event, script.MaxEventLive)
 	}
 	before, inTurn := len(dst), true
 	for _, live := range releases {

@@ -44,7 +44,7 @@ func TestChain(t *testing.T) {
 	for i := range script.MaxChain {
 		n.publish(fmt.Sprint("full-", i), on("full", 0, script.Match{}), "one")
 	}
-	for i := range script.MaxEventScripts + 1 {
+	for i := range script.MaxEventLive + 1 {
 		n.publish(fmt.Sprint("over-", i), on("over", 0, script.Match{PathPrefixes: []string{"/never"}}), "one")
 	}
 	for _, tt := range []struct{ event, path, want string }{

@@ -173,3 +173,26 @@ func TestAChainByKey(t *testing.T) {
 		})
 	}
 }
+
+// TestAChainKeepsItsVersion where the next step, which has begun meanwhile, has its key run the
+// candidate: a tenant's process finds the edition by its version.
+func TestAChainKeepsItsVersion(t *testing.T) {
+	in, _ := keysOf("acme/b@2")
+	n := newNode(t, 1<<20, 2, 2)
+	n.publish("b", func(r *script.Release) {
+		r.Active, r.Settings.Trigger = r.Retained[0], script.Trigger{Event: "pre"}
+		r.Settings.Rollout = script.Plan{MaxErrorIncrease: new(1.0)}
+		r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Step: 2}
+		r.Candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(50))
+	}, "one", "two")
+	for version, want := range map[uint64]string{1: "one", 2: "two"} {
+		var reply gateway.Reply
+		call := gateway.Call{Script: "acme/b", Edition: n.table.Edition("acme/b", version), Key: in}
+		if err := n.Execute(t.Context(), &call, &reply); err != nil || string(reply.Value(0)) != want || reply.Version != version {
+			t.Errorf("version %d: %s ran as version %d, %v", version, reply.Value(0), reply.Version, err)
+		}
+	}
+	if n := n.table.Get("acme/b").Besides().Read(); n != nil {
+		t.Errorf("a key that runs the candidate counts for the active version: %+v", n)
+	}
+}

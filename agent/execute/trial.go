@@ -38,7 +38,7 @@ func note(ctx context.Context, release *cache.Release, err error, took, waited t
 // pick is find, for a call that may have a key. counts: it is among the calls that decide what becomes
 // of the candidate, if it runs what Runs in the release. Where keys decide what calls run, these are
 // the calls with keys that name no version: others do not come from the same users. An edition of a
-// chain was picked when the chain began, by the same key.
+// chain was picked when the chain began, and stays what it is, whatever its key runs by now.
 func (x *Executor) pick(asked *gateway.Call, trial bool) (r *cache.Release, number uint64, counts bool, err error) {
 	r, number, err = x.find(asked, trial)
 	switch {
@@ -50,5 +50,9 @@ func (x *Executor) pick(asked *gateway.Call, trial bool) (r *cache.Release, numb
 		return r, number, false, nil
 	}
 	key := asked.KeyFrom(r.KeySource())
-	return r.For(key), 0, key != "", nil
+	runs := r.For(key)
+	if asked.Edition != nil {
+		return r, 0, key != "" && runs == r, nil
+	}
+	return runs, 0, key != "", nil
 }

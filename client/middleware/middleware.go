@@ -74,6 +74,8 @@ func (r *Rule) Validate() error {
 		}
 	}
 	switch {
+	case strings.Contains(r.Key, ","): // which separates settings over a socket
+		return script.Errorf(script.Invalid, "key", "%.80q cannot be: its name has a comma", r.Key)
 	case r.Fail != "" && r.Fail != FailClosed && r.Fail != FailOpen:
 		return script.Errorf(script.Invalid, "fail", "is %.20q: want %s or %s", r.Fail, FailClosed, FailOpen)
 	case r.Timeout < 0:

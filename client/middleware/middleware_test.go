@@ -29,6 +29,7 @@ func TestRules(t *testing.T) {
 		"script:":  {Script: "event=pre-route"},
 		"script: ": {Script: "event=/acme"},
 		"key":      {Script: "acme/gate", Key: "user"},
+		"key:":     {Script: "acme/gate", Key: "request.query_params.a,fail=open"},
 		"fail":     {Script: "acme/gate", Fail: "maybe"},
 		"timeout":  {Script: "acme/gate", Timeout: -1},
 		"body":     {Script: "acme/gate", Body: 2 << 20},

@@ -210,4 +210,18 @@ func TestPort(t *testing.T) {
 	if status("the-first-token-of-all") != 401 {
 		t.Error("a token that the file does not name any more is taken")
 	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(byToken("the-third-token-of-all")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the log does not say that others can change the file", func() bool { return log.has("other users can change it") })
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually("a file that others cannot change any more is not read", func() bool { return status("the-third-token-of-all") == 200 })
+	if status("the-second-token-of-all") != 401 {
+		t.Error("a caller who was removed stays")
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -43,7 +44,8 @@ const patience = time.Minute // bounds every wait; nothing is measured by it
 // agent is the agent's process, and the rest of the fleet in this one.
 type agent struct {
 	*victim
-	dir string
+	dir  string
+	port string // the address of the HTTP port
 }
 
 // startAgent starts an agent with the tenants acme and shop, and iso, which has a process.
@@ -70,15 +72,17 @@ func startAgent(t *testing.T) *agent {
 		}
 	})
 	publish(t, stack.RegistryTarget())
-	a := &agent{dir: filepath.Join(dir, "a"), victim: newVictim(t)}
+	a := &agent{dir: filepath.Join(dir, "a"), victim: newVictim(t), port: porttest.Address(t)}
 	a.metrics = func() (string, error) { return get("unix", a.path("http"), "/metrics") }
 	a.start(append([]string{
 		"agentd", "--name", "a", "--state-dir", filepath.Join(dir, "state"), "--socket-dir", a.dir, "--admin-address", a.admin,
 		"--registry", stack.RegistryTarget(), "--nats-url", stack.NATSURL(), "--counter-metrics", "--log-format", "text",
+		"--http-listen", a.port, "--http-callers", callersFile(t, dir),
 	}, append(stack.AgentFlags(), allowed()...)...))
 	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp", "iso/http", "iso/grpc", "iso/spop"} {
 		a.await(socket+" answers", func() bool { return os.Chmod(a.path(socket), 0o666) == nil && a.echo(socket) == nil })
 	}
+	a.await("the port answers", func() bool { return a.echo("port") == nil })
 	return a
 }
 

@@ -19,7 +19,7 @@ import (
 type attack struct {
 	family string
 	idea   string
-	// socket that it goes to: "resp", "http", "grpc", "spop", or "admin"; of a registry "grpc", or "tcp".
+	// socket that it goes to: "resp", "http", "grpc", "spop", "port", or "admin"; of a registry "grpc", or "tcp".
 	socket string
 	from   []int // users; nil: bad
 	// most is by how many MiB the memory of the agent may grow; 0: usual.
@@ -80,8 +80,11 @@ func (a *arena) dial() net.Conn {
 
 // connect implements target.
 func (a *agent) connect(socket string, user int) (net.Conn, error) {
-	if socket == "admin" {
+	switch socket {
+	case "admin":
 		return net.Dial("tcp", a.admin)
+	case "port":
+		return net.Dial("tcp", a.port)
 	}
 	return dialAs(user, a.path(socket))
 }

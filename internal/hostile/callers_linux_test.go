@@ -42,6 +42,8 @@ func (a *agent) caller(socket string) caller {
 		return overHTTP(path, ref)
 	case "spop":
 		return overSPOP(path, ref)
+	case "port":
+		return overPort(a.port, ref)
 	default:
 		return overGRPC(path, ref)
 	}
@@ -77,12 +79,19 @@ func command(words ...string) string {
 }
 
 func overHTTP(path, ref string) caller {
-	transport := &http.Transport{MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}
+	return overHTTPWith(func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }, ref, http.Header{})
+}
+
+func overHTTPWith(dial func(context.Context) (net.Conn, error), ref string, header http.Header) caller {
+	transport := &http.Transport{MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	client := http.Client{Transport: transport, Timeout: patience}
 	return caller{func(n int) error {
-		resp, err := client.Post("http://agent/v1/execute/"+ref, "application/json", bytes.NewReader(fmt.Append(nil, n)))
+		req, err := http.NewRequest(http.MethodPost, "http://agent/v1/execute/"+ref, bytes.NewReader(fmt.Append(nil, n)))
+		if err != nil {
+			return err
+		}
+		req.Header = header
+		resp, err := client.Do(req)
 		if err != nil {
 			return err
 		}
@@ -121,7 +130,7 @@ type bystanders struct {
 func (a *agent) bystanders() *bystanders {
 	b := &bystanders{agent: a, stop: make(chan struct{})}
 	b.during.Store(new(string))
-	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop", "port", "iso/resp"} {
 		b.running.Go(func() { b.run(socket) })
 	}
 	return b

@@ -20,7 +20,7 @@ var (
 
 // corpus is all attacks.
 func corpus() []attack {
-	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(ofAgent), spopAttacks(), anyAttacks())
+	return slices.Concat(respAttacks(), httpAttacks(), grpcAttacks(ofAgent), spopAttacks(), portAttacks(), anyAttacks())
 }
 
 // slack is for descriptors and goroutines of the agent itself, such as a connection that it
@@ -111,13 +111,19 @@ func (at attack) grow(t *testing.T, on target, socket string) int64 {
 	return growth
 }
 
+// spareFiles is how many descriptors an agent has left at least: without one it accepts nothing.
+const spareFiles = 32
+
 // served implements target. It fails the test if a new caller is not served, or somebody who asks how the agent is.
 func (a *agent) served(t *testing.T) {
 	t.Helper()
-	for _, socket := range []string{"resp", "http", "grpc", "spop", "iso/resp", "iso/http", "iso/grpc", "iso/spop"} {
+	for _, socket := range []string{"resp", "http", "grpc", "spop", "port", "iso/resp", "iso/http", "iso/grpc", "iso/spop"} {
 		if err := a.echo(socket); err != nil {
 			t.Errorf("a new caller over %s got %v", socket, err)
 		}
+	}
+	if n := descriptors(a.pid); n > fileLimit-spareFiles {
+		t.Errorf("the agent has %d descriptors of %d", n, fileLimit)
 	}
 	for network, address := range map[string]string{"unix": a.path("http"), "tcp": a.admin} {
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {

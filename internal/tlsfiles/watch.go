@@ -37,8 +37,8 @@ func (w *Watch) Run(ctx context.Context, every time.Duration, changed func()) {
 	}
 }
 
-// digest is of the files' contents; one that cannot be read counts as another
-// content.
+// digest is of the files' contents and modes: what was refused for its mode is read once that is right. One
+// that cannot be read counts as another content.
 func digest(paths []string) []byte {
 	all := sha256.New()
 	for _, path := range paths {
@@ -48,6 +48,9 @@ func digest(paths []string) []byte {
 		}
 		one := sha256.Sum256(data)
 		all.Write(one[:])
+		if info, err := os.Stat(path); err == nil {
+			all.Write([]byte(info.Mode().String()))
+		}
 	}
 	return all.Sum(nil)
 }

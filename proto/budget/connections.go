@@ -50,6 +50,19 @@ func OwnConnections(bytes int64) *Connections {
 	return ConnectionsOf(files.Cur, bytes)
 }
 
+// SetAside takes from the bound what connections that count for nobody yet may be: at most so many, and
+// an eighth of it. It returns how many that are, at least one.
+func (c *Connections) SetAside(most int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	aside := max(min(most, c.most.conns/asideShare), 1)
+	c.most.conns -= aside
+	return aside
+}
+
+// asideShare is the part of a bound that SetAside takes at most.
+const asideShare = 8
+
 const (
 	// perFree is how much a caller may have for what is free. So one caller gets at most two
 	// thirds of all, and there is always a place for another caller.

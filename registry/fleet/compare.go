@@ -58,30 +58,39 @@ func (c *candidacy) dropCompared() {
 	}
 }
 
-// differs reports whether the calls are of the step, and others than the agent has said before.
-func (to *comparison) differs(a *agent, kind int, calls *script.StepCalls) bool {
+// differs reports whether the calls count, and are others than the agent has said before.
+func (c *candidacy) differs(a *agent, kind int, calls *script.StepCalls) bool {
+	to := c.compared
 	if to == nil || calls == nil || calls.Step != to.step {
 		return false // of another step, which there was before or will be
+	}
+	if c.tallyOf(a, kind) == nil {
+		return false
 	}
 	last := to.counted[kind][a].calls
 	return last.FailedCalls != calls.FailedCalls || last.Calls() != calls.Calls()
 }
 
-// compare replaces what the agent has said of the step's calls, and reports whether that is news.
-func (c *candidacy) compare(a *agent, kind int, calls *script.StepCalls) bool {
-	to := c.compared
-	if !to.differs(a, kind, calls) {
-		return false
-	}
-	last, of := to.counted[kind][a], &to.Active
+// tallyOf returns what the agent's calls of the kind are part of; nil if they do not count.
+func (c *candidacy) tallyOf(a *agent, kind int) *Tally {
 	switch member := c.members.has(a.slot); {
 	case kind == besides && !c.keyed.has(a.slot):
-		return false
+		return nil
 	case kind == ofRunning && member:
-		of = &to.Candidate
+		return &c.compared.Candidate
 	case kind == ofRunning && c.step.By == script.ByKey: // its calls have other keys, or none
+		return nil
+	}
+	return &c.compared.Active
+}
+
+// compare replaces what the agent has said of the step's calls, and reports whether that is news.
+func (c *candidacy) compare(a *agent, kind int, calls *script.StepCalls) bool {
+	if !c.differs(a, kind, calls) {
 		return false
 	}
+	to := c.compared
+	last, of := to.counted[kind][a], c.tallyOf(a, kind)
 	if last.of != nil {
 		last.of.add(&last.calls, ^uint64(0))
 	}

@@ -138,3 +138,24 @@ func TestUnmetKeys(t *testing.T) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }
+
+// TestCallsThatDoNotCountTakeNoMemory: agents tell them in each report, as long as the step lasts.
+func TestCallsThatDoNotCountTakeNoMemory(t *testing.T) {
+	b := newBench(t)
+	b.both("old", false, 0, 0, 0)
+	b.both("new", true, 0, 0, 0)
+	b.apply(b.byKey(12, 1))
+	report := func(n uint64) int {
+		r := b.report("old", 12) // the active version, for calls with keys and without
+		calls := &script.StepCalls{Step: 1, First: script.LatencyBucket(time.Millisecond), Buckets: []uint64{n}}
+		r.Trials = []fleet.Trial{{Name: route, Version: 2, Attempt: 1, StepCalls: calls, ActiveCalls: calls}}
+		b.Heard(r)
+		return b.Counts().Reported
+	}
+	first := report(1)
+	for n := uint64(2); n < 100; n++ {
+		if got := report(n); got > first {
+			t.Fatalf("%d bytes are kept after %d reports, and %d after one", got, n, first)
+		}
+	}
+}

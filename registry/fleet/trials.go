@@ -166,7 +166,7 @@ func (c *candidacy) reserve(a *agent, t *Trial) bool {
 		more += sizeOfCalls
 	}
 	for kind, calls := range t.stepCalls() {
-		if c.compared.differs(a, kind, calls) {
+		if c.differs(a, kind, calls) {
 			more += sizeOf(calls)
 			if last, ok := c.compared.counted[kind][a]; ok {
 				more -= sizeOf(&last.calls)

@@ -48,3 +48,42 @@ func TestKeysOfRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysAreWhatScriptsSee also where a client sends what no browser does.
+func TestKeysAreWhatScriptsSee(t *testing.T) {
+	many := func(separator string) string { return strings.Repeat("x=1"+separator, 256) }
+	for what, tt := range map[string]struct {
+		query   string
+		headers map[string][]string
+		source  script.KeySource
+		want    string
+	}{
+		"a cookie that is none":          {headers: map[string][]string{"Cookie": {"id=\x01; id=a\tb; id=2"}}, source: "request.cookies.id", want: "2"},
+		"a header of two cases":          {headers: map[string][]string{"cookie": {"id=2"}, "Cookie": {"id=1"}}, source: "request.cookies.id", want: "1"},
+		"the other order":                {headers: map[string][]string{"cookie": {"id=1"}, "COOKIE": {"id=2"}}, source: "request.cookies.id", want: "2"},
+		"a parameter behind 256":         {query: many("&") + "id=1", source: "request.query_params.id"},
+		"no parameter counts":            {query: strings.Repeat("&", 300) + "id=1", source: "request.query_params.id", want: "1"},
+		"one of two behind 256":          {query: "id=1&" + many("&") + "id=2", source: "request.query_params.id", want: "1"},
+		"a key in escapes":               {query: "id=" + strings.Repeat("%41", script.MaxKeyBytes), source: "request.query_params.id", want: strings.Repeat("A", script.MaxKeyBytes)},
+		"a parameter that is longer":     {query: "id=" + strings.Repeat("%41", script.MaxKeyBytes+1), source: "request.query_params.id"},
+		"a parameter with a long second": {query: "id=1&id=" + strings.Repeat("%41", 9000), source: "request.query_params.id"},
+		"the name in escapes":            {query: "%69%64=1", source: "request.query_params.id", want: "1"},
+	} {
+		r := &decision.Request{Query: tt.query, Headers: tt.headers}
+		for range 20 { // maps have another order each time
+			if got := r.Key(tt.source); got != tt.want {
+				t.Errorf("%s: %q, want %q", what, got, tt.want)
+				break
+			}
+		}
+	}
+}
+
+// TestLongNamesAreNotDecoded: an agent looks for a key for each script of a chain, and a client writes
+// what it looks through.
+func TestLongNamesAreNotDecoded(t *testing.T) {
+	r := &decision.Request{Query: strings.Repeat("%41", 9000) + "=1&id=" + strings.Repeat("%41", 9000)}
+	if n := testing.AllocsPerRun(10, func() { r.Key("request.query_params.id") }); n != 0 {
+		t.Errorf("%v allocations for a query without a key", n)
+	}
+}

@@ -43,14 +43,15 @@ func (s *Server) newPeer(conn net.Conn) *peer {
 	return p
 }
 
-// unknownConns are kept that have not shown whose they are. A handshake and a head take a moment: who
-// opens many has to open so many in that moment to keep somebody out.
+// unknownConns are kept at most that have not shown whose they are, and fewer where the process may have few
+// descriptors. A handshake and a head take a moment: who opens many has to open so many in that moment to
+// keep somebody out.
 const unknownConns = 512
 
 // listenUnknown returns a listener for connections whose requests say whose they are. net/http does not see
 // the TLS below: the lines of a head count when they are decrypted.
 func (s *Server) listenUnknown(l net.Listener) net.Listener {
-	l = gateway.UnknownEntry{Connections: s.opts.Connections, Bytes: connBytes, Unknown: gateway.NewLatest(unknownConns)}.Listen(l)
+	l = gateway.UnknownEntry{Connections: s.opts.Connections, Bytes: connBytes, Unknown: gateway.NewLatest(s.opts.Connections.SetAside(unknownConns))}.Listen(l)
 	if s.opts.TLS != nil {
 		l = tls.NewListener(l, s.opts.TLS)
 	}

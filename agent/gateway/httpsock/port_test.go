@@ -307,6 +307,45 @@ func TestPortIsKeptBusy(t *testing.T) {
 	}
 }
 
+// TestPortCountsStrangers: those that have not shown a caller are a part of the connections for which there
+// are descriptors.
+func TestPortCountsStrangers(t *testing.T) {
+	const most = 160
+	conns := budget.NewConnections(most, 1<<30)
+	address, client := servePort(t, httpsock.Options{Connections: conns})
+	if got := do(t, client, "GET", "/v1/scripts", "", callers.Header, acmeToken); got.status != 200 {
+		t.Fatalf("got %+v", got)
+	}
+	closed := make(chan struct{}, most)
+	for range most {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		go func() {
+			_, _ = c.Read(make([]byte, 1))
+			closed <- struct{}{}
+		}()
+	}
+	for range most * 7 / 8 {
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second): // before the head of the oldest is late
+			t.Fatal("more than an eighth of all connections are kept for strangers")
+		}
+	}
+	users := 0
+	for i := range 10 * most {
+		if conns.Enter(fmt.Sprint("user ", i), 1) {
+			users++
+		}
+	}
+	if users > most*7/8 {
+		t.Errorf("%d connections beside those of strangers, want at most %d", users, most*7/8)
+	}
+}
+
 // TestPortBounds: one caller's connections leave room for another's.
 func TestPortBounds(t *testing.T) {
 	conns := budget.NewConnections(30, 1<<30)

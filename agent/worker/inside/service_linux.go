@@ -285,10 +285,9 @@ func (s *service) warm(ctx context.Context) {
 		if ctx.Err() != nil || s.programs.Full() {
 			return
 		}
-		if left(r) {
-			continue
+		for ; r != nil && !left(r); r = r.Keyed {
+			_, _ = s.programs.Of(ctx, r, atOnce{}) // a call that needs it says what is wrong
 		}
-		_, _ = s.programs.Of(ctx, r, atOnce{}) // a call that needs it says what is wrong
 	}
 }
 
