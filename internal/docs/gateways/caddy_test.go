@@ -9,6 +9,7 @@ import (
 )
 
 func TestCaddyAsks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := porttest.Address(t)
 	file := filepath.Join(t.TempDir(), "Caddyfile")

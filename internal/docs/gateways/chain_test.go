@@ -39,6 +39,7 @@ func newChain(t *testing.T) (w *world, admins string) {
 
 // TestAChain: both scripts of the page decide, over the agent's HTTP socket, as they are after each change.
 func TestAChain(t *testing.T) {
+	t.Parallel()
 	w, admins := newChain(t)
 	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(w.sockets, "http.sock"))
@@ -76,6 +77,7 @@ func TestAChain(t *testing.T) {
 // TestAChainBehindCaddy: the chain in the configuration of Caddy's page, where a client's query and
 // headers choose nothing.
 func TestAChainBehindCaddy(t *testing.T) {
+	t.Parallel()
 	w, _ := newChain(t)
 	address := porttest.Address(t)
 	file := filepath.Join(t.TempDir(), "Caddyfile")

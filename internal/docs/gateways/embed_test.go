@@ -49,9 +49,10 @@ func (w *world) withAgent(file, language, words, address, plaintext string) stri
 
 // TestGoAsks runs the programs of the page, with an agent in them and beside them.
 func TestGoAsks(t *testing.T) {
+	t.Parallel()
 	w := newWorldWith(t, 0)
 	address := porttest.Address(t)
-	w.runGo(t, address, w.withAgent("go.md", "go", "embed.Start", address, "embed.Config{…InsecurePlaintext: true,"))
+	w.runGo(t, address, w.withAgent("go.md", "go", "embed.Start", address, "embed.Config{…InsecurePlaintext: true, MaxWaiting: 1,"))
 	w.agents = 1
 	w.publish(w.source)
 	w.conform(t, address, nil)
@@ -61,6 +62,7 @@ func TestGoAsks(t *testing.T) {
 
 // TestGoAsksASocket runs the page's program that asks an agent beside it.
 func TestGoAsksASocket(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := porttest.Address(t)
 	w.runGo(t, address, w.configured("go.md", "go", "agent := middleware.NewSocket", address))
@@ -79,7 +81,7 @@ func (w *world) runGo(t *testing.T, address, source string) {
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, file).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s\n%s", err, out, source)
 	}
 	w.run(address, program)
@@ -87,6 +89,7 @@ func (w *world) runGo(t *testing.T, address, source string) {
 
 // TestGoBlocks compiles the other Go of the page.
 func TestGoBlocks(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(pages + "go.md")
 	if err != nil {
 		t.Fatal(err)
@@ -104,17 +107,18 @@ func TestGoBlocks(t *testing.T) {
 
 // TestCaddyModule runs the page's configuration with a Caddy that has the module.
 func TestCaddyModule(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it links all of Caddy")
 	}
 	program := filepath.Join(t.TempDir(), "caddy")
-	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../../gateways/caddy", "build", "-o", program, "./cmd/caddy").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../../gateways/caddy", "build", "-ldflags=-s -w", "-o", program, "./cmd/caddy").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	w := newWorldWith(t, 0)
 	address := porttest.Address(t)
 	file := filepath.Join(t.TempDir(), "Caddyfile")
-	config := w.withAgent("caddy.md", "caddyfile", "trusted_key", address, "\tscriptorium {\n…\t\tinsecure_plaintext\n")
+	config := w.withAgent("caddy.md", "caddyfile", "trusted_key", address, "\tscriptorium {\n…\t\tinsecure_plaintext\n\t\tmax_waiting 1\n")
 	config = strings.Replace(config, "{\n", "{\n\tadmin off\n", 1)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func (w *world) haproxy(words, lines string) (address string) {
 	config = strings.ReplaceAll(config, "    default_backend app", lines+"    default_backend app")
 	for name, content := range map[string]string{
 		"haproxy.cfg":      strings.ReplaceAll(config, "/etc/haproxy", dir),
-		"scriptorium.conf": page.Blocks(string(text), "spoe")[0],
+		"scriptorium.conf": w.patient(page.Blocks(string(text), "spoe")[0], "timeout processing 500ms", "timeout processing 10s"),
 		"scriptorium.lua":  page.Blocks(string(text), "haproxylua")[0],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -37,6 +37,7 @@ func (w *world) haproxy(words, lines string) (address string) {
 }
 
 func TestHAProxyAsks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := w.haproxy("lua.scriptorium_answer", "")
 	w.conform(t, address, nil)
@@ -45,6 +46,7 @@ func TestHAProxyAsks(t *testing.T) {
 }
 
 func TestHAProxyAsksWithoutLua(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := w.haproxy("lf-string", "")
 	w.conform(t, address, func(x *exchange) {
@@ -58,6 +60,7 @@ func TestHAProxyAsksWithoutLua(t *testing.T) {
 
 // TestHAProxyDeniesWhatDoesNotFit: at once, and the connection to the agent goes on.
 func TestHAProxyDeniesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := w.haproxy("lua.scriptorium_answer", "")
 	for range 10 {
@@ -82,6 +85,7 @@ func TestHAProxyDeniesWhatDoesNotFit(t *testing.T) {
 
 // TestHAProxyAppliesAll: any status, headers of any name, and another target.
 func TestHAProxyAppliesAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text, err := os.ReadFile(pages + "haproxy.md")
 	if err != nil {

@@ -47,6 +47,7 @@ func (w *world) nginx(words string, files map[string]string, modules ...string) 
 }
 
 func TestNginxProxiesFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := w.nginx("accel=@app", nil)
 	w.conform(t, address, nil)
@@ -55,6 +56,7 @@ func TestNginxProxiesFirst(t *testing.T) {
 }
 
 func TestNginxAsksFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	address := w.nginx("auth_request /scriptorium", nil)
 	w.conform(t, address, func(x *exchange) {
@@ -70,6 +72,7 @@ func TestNginxAsksFirst(t *testing.T) {
 }
 
 func TestNginxAsksWithJavaScript(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text, err := os.ReadFile(pages + "nginx.md")
 	if err != nil {
@@ -83,13 +86,14 @@ func TestNginxAsksWithJavaScript(t *testing.T) {
 }
 
 func TestNginxAsksWithLua(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text, err := os.ReadFile(pages + "nginx.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	needs.File(t, "/usr/share/lua/5.1/nginx/redis.lua", "lua-nginx-redis")
-	files := map[string]string{"scriptorium.lua": page.Blocks(string(text), "nginxlua")[0]}
+	files := map[string]string{"scriptorium.lua": w.patient(page.Blocks(string(text), "nginxlua")[0], "set_timeout(500)", "set_timeout(10000)")}
 	address := w.nginx("access_by_lua_block", files, "ndk_http_module", "ngx_http_lua_module")
 	w.conform(t, address, nil)
 	w.table(t, address, "nginx, Lua")

@@ -13,6 +13,7 @@ import (
 
 // TestRedisClients runs the programs of the page, which print what the page says.
 func TestRedisClients(t *testing.T) {
+	t.Parallel()
 	needs.File(t, "/usr/lib/python3/dist-packages/redis", "python3-redis")
 	w := newWorld(t)
 	text, err := os.ReadFile(pages + "redis.md")

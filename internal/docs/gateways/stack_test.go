@@ -20,6 +20,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
@@ -28,7 +29,11 @@ import (
 const (
 	pages    = "../../../docs/gateways/"
 	patience = 30 * time.Second // bounds every wait; nothing is measured by it
+	maxTaken = 2                // calls of a script with concurrency 1 that the agent takes at once: one waits
 )
+
+// oneWaits has the agent refuse calls without a wait for its turns, once one waits.
+func oneWaits(cfg *agentd.Config) { cfg.MaxWaiting = 1 }
 
 // world is an agent with the script of the pages, and an application.
 type world struct {
@@ -59,6 +64,7 @@ func newWorldWith(t *testing.T, agents int, opts ...local.Option) *world {
 	w.app = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.app.Close)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	opts = append([]local.Option{local.WithAgents(oneWaits)}, opts...)
 	if w.stack, err = local.Start(t.Context(), dir, agents, log, opts...); err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +137,16 @@ func (w *world) stopAgent() {
 	if err := w.stack.StopAgent(ctx, 1); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// patient returns the text with a longer timeout in place of the page's: a machine that is busy with other
+// tests is no fault of the gateway's.
+func (w *world) patient(text, timeout, longer string) string {
+	w.t.Helper()
+	if !strings.Contains(text, timeout) {
+		w.t.Fatalf("the page has no %q:\n%s", timeout, text)
+	}
+	return strings.ReplaceAll(text, timeout, longer)
 }
 
 // configured returns the page's configuration in that language with the words in it, for this world.

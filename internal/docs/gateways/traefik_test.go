@@ -199,6 +199,7 @@ func (f *forwardAuth) secure(t *testing.T) *tls.Config {
 // TestTraefikAsks: what the page configures does what every gateway does, and no client gains by tokens and headers
 // that Traefik uses. The application never sees a token.
 func TestTraefikAsks(t *testing.T) {
+	t.Parallel()
 	const token = "the-token-of-traefik-in-this-test"
 	ca := certtest.NewCA(t)
 	agent, own := ca.Issue("agent", certtest.Leaf{}), ca.Issue("traefik", certtest.Leaf{CommonName: "traefik"})
@@ -229,6 +230,7 @@ func TestTraefikAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(t, local.WithAgents(func(cfg *agentd.Config) {
+				oneWaits(cfg)
 				cfg.Port = agentd.Port{Listen: port, Callers: file}
 				if tt.name == "certificate" {
 					cfg.Port.Cert, cfg.Port.Key, cfg.Port.ClientCA = agent.Cert, agent.Key, ca.File
