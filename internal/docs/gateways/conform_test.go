@@ -76,7 +76,8 @@ func (w *world) exchange(t *testing.T, address string, x exchange) error {
 	}
 	served := w.served.Load() > before
 	if resp.StatusCode != x.status || served != x.served || x.answer != "" && string(body) != x.answer || x.location != "" && !strings.HasSuffix(resp.Header.Get("Location"), x.location) {
-		return fmt.Errorf("status %d, body %q, location %q, served %v\nwant %d, %q, %q, %v", resp.StatusCode, body, resp.Header.Get("Location"), served, x.status, x.answer, x.location, x.served)
+		return fmt.Errorf("status %d, body %q, location %q, reason %q, served %v\nwant %d, %q, %q, %v", resp.StatusCode, body,
+			resp.Header.Get("Location"), resp.Header.Get("Scriptorium-Reason"), served, x.status, x.answer, x.location, x.served)
 	}
 	return nil
 }
@@ -108,6 +109,12 @@ func (w *world) closed(t *testing.T, address string, cells map[string]string) {
 	w.publish(w.source)
 	if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
 		t.Errorf("the script works again: %v", err)
+	}
+	w.remove()
+	for served := (exchange{target: "/shop", status: 200, served: true}); w.exchange(t, address, served) == nil && t.Context().Err() == nil; {
+	} // until the agent knows
+	if err := w.exchange(t, address, exchange{target: "/shop", status: status("the script is missing")}); err != nil {
+		t.Errorf("the script is missing: %v", err)
 	}
 	if cells["the agent is gone"] == "" {
 		return

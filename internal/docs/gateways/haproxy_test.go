@@ -11,9 +11,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
-// haproxy runs HAProxy with the page's configuration that has the words in it, and lines before
-// its default_backend.
-func (w *world) haproxy(words, lines string) (address string) {
+// haproxy runs HAProxy with the page's configuration that has the words in it, with lines before
+// its default_backend, and a change to what it asks the agent.
+func (w *world) haproxy(words, lines string, asks change) (address string) {
 	w.t.Helper()
 	address = porttest.Address(w.t)
 	dir := w.t.TempDir()
@@ -25,7 +25,7 @@ func (w *world) haproxy(words, lines string) (address string) {
 	config = strings.ReplaceAll(config, "    default_backend app", lines+"    default_backend app")
 	for name, content := range map[string]string{
 		"haproxy.cfg":      strings.ReplaceAll(config, "/etc/haproxy", dir),
-		"scriptorium.conf": w.patient(page.Blocks(string(text), "spoe")[0], "timeout processing 500ms", "timeout processing 10s"),
+		"scriptorium.conf": asks(w.patient(page.Blocks(string(text), "spoe")[0], "timeout processing 500ms", "timeout processing 2s")),
 		"scriptorium.lua":  page.Blocks(string(text), "haproxylua")[0],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -36,25 +36,32 @@ func (w *world) haproxy(words, lines string) (address string) {
 	return address
 }
 
+// spoeEvent has HAProxy ask for the chain.
+func (w *world) spoeEvent() change {
+	return w.byEvent("script=str(acme/gate)", "event=str(pre-route) tenant=str(acme) key=req.cook(user)")
+}
+
 func TestHAProxyAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	address := w.haproxy("lua.scriptorium_answer", "")
+	address := w.haproxy("lua.scriptorium_answer", "", asItIs)
 	w.conform(t, address, nil)
 	w.table(t, address, "HAProxy")
+	w.events(t, w.haproxy("lua.scriptorium_answer", "", w.spoeEvent()), w.column(t, "HAProxy"))
 	w.closed(t, address, w.column(t, "HAProxy"))
 }
 
 func TestHAProxyAsksWithoutLua(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	address := w.haproxy("lf-string", "")
+	address := w.haproxy("lf-string", "", asItIs)
 	w.conform(t, address, func(x *exchange) {
 		if x.name == "deny" {
 			x.answer = "not you%0A"
 		}
 	})
 	w.table(t, address, "HAProxy, without Lua")
+	w.events(t, w.haproxy("lf-string", "", w.spoeEvent()), w.column(t, "HAProxy, without Lua"))
 	w.closed(t, address, w.column(t, "HAProxy, without Lua"))
 }
 
@@ -62,7 +69,7 @@ func TestHAProxyAsksWithoutLua(t *testing.T) {
 func TestHAProxyDeniesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	address := w.haproxy("lua.scriptorium_answer", "")
+	address := w.haproxy("lua.scriptorium_answer", "", asItIs)
 	for range 10 {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/shop", nil)
 		if err != nil {
@@ -95,6 +102,6 @@ func TestHAProxyAppliesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := w.haproxy("lua.scriptorium_answer", target)
+	address := w.haproxy("lua.scriptorium_answer", target, asItIs)
 	w.appliesAll(t, address)
 }
