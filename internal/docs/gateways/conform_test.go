@@ -136,13 +136,13 @@ func (w *world) appliesAll(t *testing.T, address string) {
       return {
         path = "/other", query = "q=%20", upstream = "app",
         headers = { set = { ["x-user"] = { "ann", "bob" } }, append = { ["x-user"] = "eve" } },
-        response_headers = { set = { location = "/" .. (request.headers["x-user"] or "") } },
+        response_headers = { set = { location = "/" .. (request.headers["x-seen"] or "") } },
       }
     end
 `)
 	for _, x := range []exchange{
 		{target: "/teapot", status: 418, answer: "short\nand \"stout\"\n", location: "/kettle"},
-		{target: "/shop?a", headers: []string{"X-User", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
+		{target: "/shop?a", headers: []string{"X-User", "root", "X-Seen", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
 	} {
 		if err := w.exchange(t, address, x); err != nil {
 			t.Errorf("%s: %v", x.target, err)
