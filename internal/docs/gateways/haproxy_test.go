@@ -127,3 +127,19 @@ func TestHAProxyAsksOverHTTP(t *testing.T) {
 	w.events(t, w.haproxy("lua.scriptorium_decide", byEvent, asItIs), w.column(t, "HAProxy, over HTTP"))
 	w.closed(t, address, w.column(t, "HAProxy, over HTTP"))
 }
+
+// TestHAProxyActionFails: HAProxy goes on with the next rule then, which has to deny.
+func TestHAProxyActionFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fault := filepath.Join(t.TempDir(), "fault.lua")
+	if err := os.WriteFile(fault, []byte(`string.find = function() error("a fault") end`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := w.haproxy("lua.scriptorium_decide", func(config string) string {
+		return strings.Replace(config, "global\n", "global\n    lua-load "+fault+"\n", 1)
+	}, asItIs)
+	if err := w.exchange(t, address, exchange{target: "/shop", status: 503}); err != nil {
+		t.Error(err)
+	}
+}
