@@ -127,6 +127,12 @@ func TestOneVersion(t *testing.T) {
 	if got.status != 200 || got.body != "3" || got.header.Get("Scriptorium-Version") != "3" {
 		t.Errorf("got %+v", got)
 	}
+	for _, path := range []string{"/v1/execute/acme/echo", "/v1/decide/acme/echo/cart"} { // a header chooses none
+		got = do(t, client, "POST", path, "1", "Scriptorium-Version", "3")
+		if got.header.Get("Scriptorium-Version") != "7" {
+			t.Errorf("%s: got %+v", path, got)
+		}
+	}
 }
 
 func TestErrors(t *testing.T) {

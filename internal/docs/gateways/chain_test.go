@@ -2,44 +2,50 @@ package gateways_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
-	"github.com/scriptorium-dev/scriptorium/internal/porttest"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // chainPath asks for the chain of the page.
 const chainPath = "/v1/decide/event=pre-route/acme"
 
-// newChain returns a world that has the chain of the page, too, and the manifest of its second script.
-func newChain(t *testing.T) (w *world, admins string) {
+// chainOf returns the manifests of the chain of the page.
+func chainOf(t *testing.T) (login, admins string) {
 	t.Helper()
-	w = newWorld(t)
 	text, err := os.ReadFile(pages + "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"name: login", "name: admins"} {
-		if admins, err = page.Find(page.Blocks(string(text), "yaml"), words); err != nil {
+	for words, manifest := range map[string]*string{"name: login": &login, "name: admins": &admins} {
+		if *manifest, err = page.Find(page.Blocks(string(text), "yaml"), words); err != nil {
 			t.Fatal(err)
 		}
-		w.publish(admins)
 	}
 	if !strings.Contains(string(text), "    "+chainPath+"\n") {
 		t.Fatalf("the page does not have %s", chainPath)
 	}
-	return w, admins
+	return login, admins
 }
 
 // TestAChain: both scripts of the page decide, over the agent's HTTP socket, as they are after each change.
 func TestAChain(t *testing.T) {
-	w, admins := newChain(t)
+	t.Parallel()
+	w := newWorld(t)
+	login, admins := chainOf(t)
+	w.publish(login)
+	w.publish(admins)
 	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(w.sockets, "http.sock"))
 	}}}
@@ -73,28 +79,95 @@ func TestAChain(t *testing.T) {
 	ask("without the second", "/admin", "bob", 200, "login@1", "bob")
 }
 
-// TestAChainBehindCaddy: the chain in the configuration of Caddy's page, where a client's query and
-// headers choose nothing.
-func TestAChainBehindCaddy(t *testing.T) {
-	w, _ := newChain(t)
-	address := porttest.Address(t)
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	config := "{\n\tadmin off\n}\n" + strings.Replace(w.configured("caddy.md", "caddyfile", "forward_auth", address), "/v1/decide/acme/gate", chainPath, 1)
-	if !strings.Contains(config, chainPath) {
-		t.Fatalf("the page does not ask for acme/gate:\n%s", config)
-	}
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.run(address, "caddy", "run", "--adapter", "caddyfile", "--config", file)
-	for _, x := range []exchange{
-		{name: "one script", target: "/shop", headers: []string{"Cookie", "user=bob", "X-User", "ann"}, status: 200, answer: "GET /shop for bob: ", served: true},
-		{name: "both", target: "/admin", headers: []string{"Cookie", "user=ann"}, status: 200, answer: "GET /admin for ann: ", served: true},
-		{name: "the second denies", target: "/admin?event=other", headers: []string{"Cookie", "user=bob", "X-User", "ann"}, status: 403},
-		{name: "a path that is not clean", target: "/x/..//%61dmin", headers: []string{"X-User", "ann"}, status: 403},
-	} {
-		if err := w.exchange(t, address, x); err != nil {
-			t.Errorf("%s: %v", x.name, err)
+// byEvent returns a change to a configuration that asks for the script of the pages: it asks for the chain
+// of README.md, and names the cookie as the key of a rollout. Pairs are what stands in the configuration, and
+// what README.md has there.
+func (w *world) byEvent(pairs ...string) change {
+	return func(config string) string {
+		w.t.Helper()
+		text, err := os.ReadFile(pages + "README.md")
+		if err != nil {
+			w.t.Fatal(err)
 		}
+		for i := 0; i < len(pairs); i += 2 {
+			if !strings.Contains(string(text), pairs[i+1]) {
+				w.t.Errorf("the page does not show %s", pairs[i+1])
+			}
+			if !strings.Contains(config, pairs[i]) {
+				w.t.Fatalf("the configuration has no %s:\n%s", pairs[i], config)
+			}
+			config = strings.ReplaceAll(config, pairs[i], pairs[i+1])
+		}
+		return config
+	}
+}
+
+// httpEvent is byEvent for gateways that ask over HTTP.
+func (w *world) httpEvent() change {
+	return w.byEvent("/v1/decide/acme/gate", "/v1/decide/event=pre-route,key=request.cookies.user/acme")
+}
+
+// events checks the rows about chains and rollouts by key, at a gateway that asks for the chain of README.md,
+// and names the cookie as the key.
+func (w *world) events(t *testing.T, address string, cells map[string]string) {
+	t.Helper()
+	missing, err := strconv.Atoi(cells["the script is missing"])
+	if err != nil {
+		t.Errorf("the table has no status for a missing script: %v", err)
+	}
+	if err := w.exchange(t, address, exchange{target: "/shop", status: missing}); err != nil {
+		t.Errorf("no script has the event: %v", err)
+	}
+	login, admins := chainOf(t)
+	w.publish(login)
+	w.publish(admins)
+	row := func(name string, exchanges []exchange) {
+		t.Helper()
+		var errs []error
+		for _, x := range exchanges {
+			if err := w.exchange(t, address, x); err != nil {
+				errs = append(errs, fmt.Errorf("%s with %v: %w", x.target, x.headers, err))
+			}
+		}
+		if got := yes(len(errs) == 0); got != cells[name] {
+			t.Errorf("the table says %q of %q, want %q: %v", cells[name], name, got, errors.Join(errs...))
+		}
+	}
+	row("have a chain of scripts decide", chained())
+	next := strings.Replace(login, `request.cookies.user or ""`, `(request.cookies.user or "") .. "+2"`, 1)
+	next = strings.Replace(next, "  trigger:", "  rollout: {steps: [{percent: 50, by: key, pause: 1h}]}\n  trigger:", 1)
+	row("give a user the same version in a rollout", sticky(w.publish(next)))
+}
+
+// sticky are what users get of a chain with a candidate for half of the keys, which writes its number behind
+// the user. No header makes a client another user.
+func sticky(candidate script.Ref) (exchanges []exchange) {
+	versions := map[string]bool{}
+	for i := range 16 {
+		user, version := fmt.Sprint("user-", i), ""
+		if cache.KeyBucket(candidate.String(), user) < script.KeyThreshold(50) {
+			version = "+2"
+		}
+		versions[version] = true
+		for _, forged := range []string{"user-0", "user-1"} {
+			exchanges = append(exchanges, exchange{
+				target: "/shop?key=" + forged, headers: []string{"Cookie", "user=" + user, "Scriptorium-Key", forged, "Scriptorium-Version", "1"},
+				status: 200, answer: "GET /shop?key=" + forged + " for " + user + version + ": ", served: true,
+			})
+		}
+	}
+	if len(versions) != 2 {
+		panic("these users have the same version: choose others")
+	}
+	return append(exchanges, exchange{target: "/shop", status: 200, answer: "GET /shop for : ", served: true}) // no key
+}
+
+// chained are what clients get of the chain of README.md. The second script denies by a header of the first.
+func chained() []exchange {
+	return []exchange{
+		{target: "/shop", headers: []string{"Cookie", "user=bob", "X-User", "ann"}, status: 200, answer: "GET /shop for bob: ", served: true},
+		{target: "/admin", headers: []string{"Cookie", "user=ann"}, status: 200, answer: "GET /admin for ann: ", served: true},
+		{target: "/admin?event=other", headers: []string{"Cookie", "user=bob", "X-User", "ann"}, status: 403},
+		{target: "/x/..//%61dmin", headers: []string{"X-User", "ann"}, status: 403},
 	}
 }

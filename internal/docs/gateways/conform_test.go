@@ -76,7 +76,8 @@ func (w *world) exchange(t *testing.T, address string, x exchange) error {
 	}
 	served := w.served.Load() > before
 	if resp.StatusCode != x.status || served != x.served || x.answer != "" && string(body) != x.answer || x.location != "" && !strings.HasSuffix(resp.Header.Get("Location"), x.location) {
-		return fmt.Errorf("status %d, body %q, location %q, served %v\nwant %d, %q, %q, %v", resp.StatusCode, body, resp.Header.Get("Location"), served, x.status, x.answer, x.location, x.served)
+		return fmt.Errorf("status %d, body %q, location %q, reason %q, served %v\nwant %d, %q, %q, %v", resp.StatusCode, body,
+			resp.Header.Get("Location"), resp.Header.Get("Scriptorium-Reason"), served, x.status, x.answer, x.location, x.served)
 	}
 	return nil
 }
@@ -109,6 +110,12 @@ func (w *world) closed(t *testing.T, address string, cells map[string]string) {
 	if err := w.exchange(t, address, exchange{target: "/shop", status: 200, served: true}); err != nil {
 		t.Errorf("the script works again: %v", err)
 	}
+	w.remove()
+	for served := (exchange{target: "/shop", status: 200, served: true}); w.exchange(t, address, served) == nil && t.Context().Err() == nil; {
+	} // until the agent knows
+	if err := w.exchange(t, address, exchange{target: "/shop", status: status("the script is missing")}); err != nil {
+		t.Errorf("the script is missing: %v", err)
+	}
 	if cells["the agent is gone"] == "" {
 		return
 	}
@@ -129,13 +136,13 @@ func (w *world) appliesAll(t *testing.T, address string) {
       return {
         path = "/other", query = "q=%20", upstream = "app",
         headers = { set = { ["x-user"] = { "ann", "bob" } }, append = { ["x-user"] = "eve" } },
-        response_headers = { set = { location = "/" .. (request.headers["x-user"] or "") } },
+        response_headers = { set = { location = "/" .. (request.headers["x-seen"] or "") } },
       }
     end
 `)
 	for _, x := range []exchange{
 		{target: "/teapot", status: 418, answer: "short\nand \"stout\"\n", location: "/kettle"},
-		{target: "/shop?a", headers: []string{"X-User", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
+		{target: "/shop?a", headers: []string{"X-User", "root", "X-Seen", "root"}, status: 200, answer: "GET /other?q=%20 for ann+bob+eve: ", location: "/root", served: true},
 	} {
 		if err := w.exchange(t, address, x); err != nil {
 			t.Errorf("%s: %v", x.target, err)

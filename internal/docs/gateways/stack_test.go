@@ -20,15 +20,20 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const (
 	pages    = "../../../docs/gateways/"
 	patience = 30 * time.Second // bounds every wait; nothing is measured by it
 )
+
+// oneWaits has the agent refuse calls without a wait for its turns, once one waits.
+func oneWaits(cfg *agentd.Config) { cfg.MaxWaiting = 1 }
 
 // world is an agent with the script of the pages, and an application.
 type world struct {
@@ -59,6 +64,7 @@ func newWorldWith(t *testing.T, agents int, opts ...local.Option) *world {
 	w.app = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.app.Close)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	opts = append([]local.Option{local.WithAgents(oneWaits)}, opts...)
 	if w.stack, err = local.Start(t.Context(), dir, agents, log, opts...); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +99,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// publish publishes a manifest, and waits until the agent runs it.
-func (w *world) publish(text string) {
+// publish publishes a manifest, and waits until the agents run it: for all calls, or for those that a step
+// of its rollout takes.
+func (w *world) publish(text string) script.Ref {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
@@ -108,18 +115,34 @@ func (w *world) publish(text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	ref := script.Ref{Name: req.Name, Version: published.Version.Number}
 	if w.agents == 0 {
-		return
+		return ref
 	}
 	for fleet, err := range w.registry.WatchStatus(ctx, req.Name) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		for _, one := range fleet.Scripts {
-			if one.Release.Revision >= published.Release.Revision && one.Converged && one.Active == w.agents {
-				return
+			if one.Release.Revision < published.Release.Revision {
+				continue
+			}
+			if one.Converged && one.Active == w.agents || one.Trials != nil && one.Trials.Running == w.agents {
+				return ref
 			}
 		}
+	}
+	w.t.Fatalf("the status of %s ended", ref)
+	return ref
+}
+
+// remove deletes the script of the pages.
+func (w *world) remove() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if _, err := w.registry.Delete(ctx, script.Name{Tenant: "acme", Script: "gate"}, registryclient.Write{Author: "test"}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -132,6 +155,22 @@ func (w *world) stopAgent() {
 		w.t.Fatal(err)
 	}
 }
+
+// patient returns the text with a longer timeout in place of the page's: a machine that is busy with other
+// tests is no fault of the gateway's.
+func (w *world) patient(text, timeout, longer string) string {
+	w.t.Helper()
+	if !strings.Contains(text, timeout) {
+		w.t.Fatalf("the page has no %q:\n%s", timeout, text)
+	}
+	return strings.ReplaceAll(text, timeout, longer)
+}
+
+// change to a configuration of a page, before a gateway gets it.
+type change func(config string) string
+
+// asItIs changes nothing.
+func asItIs(config string) string { return config }
 
 // configured returns the page's configuration in that language with the words in it, for this world.
 func (w *world) configured(file, language, words, address string) string {
@@ -177,6 +216,12 @@ func (w *world) run(address string, command ...string) {
 			_ = cmd.Process.Kill()
 		}
 	})
+	w.awaitListener(address, ended)
+}
+
+// awaitListener waits until a gateway listens, or the process has ended, if it is not nil.
+func (w *world) awaitListener(address string, ended chan error) {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -190,9 +235,9 @@ func (w *world) run(address string, command ...string) {
 		case <-tick.C:
 		case err := <-ended:
 			ended <- err
-			w.t.Fatalf("%s ended: %v", command[0], err)
+			w.t.Fatalf("the gateway ended: %v", err)
 		case <-ctx.Done():
-			w.t.Fatalf("%s does not listen", command[0])
+			w.t.Fatalf("nobody listens at %s", address)
 		}
 	}
 }

@@ -199,6 +199,7 @@ func (f *forwardAuth) secure(t *testing.T) *tls.Config {
 // TestTraefikAsks: what the page configures does what every gateway does, and no client gains by tokens and headers
 // that Traefik uses. The application never sees a token.
 func TestTraefikAsks(t *testing.T) {
+	t.Parallel()
 	const token = "the-token-of-traefik-in-this-test"
 	ca := certtest.NewCA(t)
 	agent, own := ca.Issue("agent", certtest.Leaf{}), ca.Issue("traefik", certtest.Leaf{CommonName: "traefik"})
@@ -229,6 +230,7 @@ func TestTraefikAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWorld(t, local.WithAgents(func(cfg *agentd.Config) {
+				oneWaits(cfg)
 				cfg.Port = agentd.Port{Listen: port, Callers: file}
 				if tt.name == "certificate" {
 					cfg.Port.Cert, cfg.Port.Key, cfg.Port.ClientCA = agent.Cert, agent.Key, ca.File
@@ -239,15 +241,29 @@ func TestTraefikAsks(t *testing.T) {
 	}
 }
 
-// traefik has clients use what the configuration makes of Traefik.
-func (w *world) traefik(t *testing.T, text, token string, overwrites bool) {
+func parseTraefik(t *testing.T, text string) (config traefik) {
 	t.Helper()
-	var config traefik
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&config); err != nil {
 		t.Fatal(err)
 	}
+	return config
+}
+
+// traefikByEvent starts what the configuration makes of Traefik if it asks for the chain.
+func (w *world) traefikByEvent(t *testing.T, text string) (address string) {
+	t.Helper()
+	config := parseTraefik(t, w.httpEvent()(text))
+	gateway := httptest.NewServer(config.handler(t))
+	t.Cleanup(gateway.Close)
+	return gateway.Listener.Addr().String()
+}
+
+// traefik has clients use what the configuration makes of Traefik.
+func (w *world) traefik(t *testing.T, text, token string, overwrites bool) {
+	t.Helper()
+	config := parseTraefik(t, text)
 	var leaked atomic.Bool
 	app := w.app.Config.Handler
 	w.app.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -283,7 +299,12 @@ func (w *world) traefik(t *testing.T, text, token string, overwrites bool) {
 			t.Errorf("a client that removes the token: %v", err)
 		}
 	}
-	w.closed(t, address, map[string]string{"the script fails": "503", "the agent is gone": "500"})
+	column := w.column(t, "Traefik")
+	if overwrites {
+		w.table(t, address, "Traefik")
+		w.events(t, w.traefikByEvent(t, text), column)
+	}
+	w.closed(t, address, column)
 	if leaked.Load() {
 		t.Error("the application has seen the token")
 	}
