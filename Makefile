@@ -107,11 +107,18 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	$(MAKE) --no-print-directory test-gateways
 
 # Modules of other programs have modules of Go of their own, since they need all of the program.
-GATEWAYS := gateways/caddy
+GATEWAYS := gateways/caddy gateways/manifests
 
 .PHONY: test-gateways
 test-gateways: ## Run the tests of the modules for gateways, in the gateways (test runs them, too)
 	for module in $(GATEWAYS); do (cd $$module && CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) ./...) || exit 1; done
+
+# It builds egctl, 2,600 packages, which takes too long for each CI run: other tests read what it records.
+.PHONY: test-envoy-gateway
+test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md by Envoy Gateway's egctl again, and test that
+	out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	CGO_ENABLED=0 go -C gateways/manifests build -o "$$out/egctl" github.com/envoyproxy/gateway/cmd/egctl && \
+	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
 
 PKG ?= ./...
 .PHONY: test-short

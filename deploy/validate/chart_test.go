@@ -50,6 +50,13 @@ func TestValuesThatAreWrong(t *testing.T) {
 		{"tenantKeys=Keys", "tenantKeys"},
 		{"gates.secret=Gates", "gates"},
 		{"gates.ports={}", "gates"},
+		{"agent.http.enabled=true", "agent.http.tlsSecret"},
+		{"agent.http.enabled=true,agent.http.tlsSecret=x", "agent.http.callers"},
+		{"agent.http.port=443", "http"},
+		{"agent.http.port=8081", "http"},
+		{"agent.http.callers[0].name=x", "callers"},
+		{"agent.http.enabled=true,agent.http.tlsSecret=x,agent.http.callers[0].name=x,agent.http.callers[0].tenants={acme},agent.http.callers[0].tokens={secret}", "tokens"},
+		{"agent.http.enabled=true,agent.http.tlsSecret=x,agent.http.callers[0].name=x,agent.http.callers[0].tenants={acme},agent.http.callers[0].certificates[0].dns=x", "agent.http.clientCertificates"},
 	} {
 		if out, err := runHelm(t, "template", "scriptorium", chart, "--set="+tt.set); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want a refusal of %s\n%.200s", tt.set, err, tt.want, out)

@@ -61,6 +61,15 @@ func TestThePagesExamples(t *testing.T) {
 		case strings.HasPrefix(text, "# creds.yaml"):
 			rendered++
 			creds(t, text, string(markdown))
+		case strings.HasPrefix(text, "# mine.values.yaml"):
+			rendered++
+			mine := filepath.Join(t.TempDir(), "mine.values.yaml")
+			if err := os.WriteFile(mine, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out := template("--values=" + mine)(t); !strings.Contains(out, "--http-client-ca=") || !strings.Contains(out, "name: scriptorium-agent-http\n") {
+				t.Error("the chart does not do with mine.values.yaml what the page says")
+			}
 		case strings.HasPrefix(text, "# mine.yaml"):
 			rendered++
 			mine := filepath.Join(t.TempDir(), "mine.yaml")
@@ -76,7 +85,7 @@ func TestThePagesExamples(t *testing.T) {
 	if all, both := strings.Count(string(markdown), "-f mine.yaml"), strings.Count(string(markdown), "-f deploy/helm/scriptorium/values-production.yaml -f mine.yaml"); both < 2 || all != both {
 		t.Errorf("mine.yaml is named %d times, and %d times behind values-production.yaml", all, both)
 	}
-	if applied < 5 || rendered != 4 {
+	if applied < 5 || rendered != 5 {
 		t.Errorf("%d objects and %d files: are they written in another way?", applied, rendered)
 	}
 }

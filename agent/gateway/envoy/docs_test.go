@@ -74,6 +74,9 @@ func contents(t *testing.T, m proto.Message) []proto.Message {
 	var walk func(protoreflect.Message)
 	walk = func(r protoreflect.Message) {
 		if packed, ok := r.Interface().(*anypb.Any); ok {
+			if packed.GetTypeUrl() == "" {
+				return // Envoy Gateway enables filters of routes by it
+			}
 			inner, err := packed.UnmarshalNew()
 			if err != nil {
 				t.Fatal(err)

@@ -119,6 +119,27 @@ tls://scriptorium-nats:4222
   readOnly: true
 {{- end }}
 
+{{- define "scriptorium.httpFlags" -}}
+{{- with .Values.agent.http -}}
+{{- if .enabled -}}
+{{- if not .tlsSecret }}{{ fail "agent.http.tlsSecret: name a Secret with tls.crt and tls.key" }}{{ end -}}
+{{- if not .callers }}{{ fail "agent.http.callers: say who may call, and for which tenants" }}{{ end -}}
+{{- range .callers -}}
+{{- if and .certificates (not $.Values.agent.http.clientCertificates) -}}
+{{- fail (printf "agent.http.clientCertificates: the caller %s has a certificate, so set it, and add ca.crt to agent.http.tlsSecret" .name) -}}
+{{- end -}}
+{{- end -}}
+- --http-listen=:{{ .port }}
+- --http-callers=/etc/scriptorium/http-callers/callers.yaml
+- --http-cert=/etc/scriptorium/http-tls/tls.crt
+- --http-key=/etc/scriptorium/http-tls/tls.key
+{{- if .clientCertificates }}
+- --http-client-ca=/etc/scriptorium/http-tls/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "scriptorium.publishersFlag" -}}
 {{- if .Values.tenantKeys -}}
 - --tenant-keys=/etc/scriptorium/publishers/tenant-keys.yaml
