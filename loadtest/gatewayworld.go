@@ -312,21 +312,26 @@ func (w *gatewayWorld) haproxies(ctx context.Context) error {
 		return err
 	}
 	blocks := page.Blocks(string(text), "haproxy")
-	for name, block := range map[string]string{"scriptorium.conf": page.Blocks(string(text), "spoe")[0], "scriptorium.lua": page.Blocks(string(text), "haproxylua")[0]} {
-		if _, err := w.write(name, w.localized(block, ":0")); err != nil {
+	for name, language := range map[string]string{"scriptorium.conf": "spoe", "scriptorium.lua": "haproxylua", "scriptorium-http.lua": "haproxyhttplua"} {
+		if _, err := w.write(name, w.localized(page.Blocks(string(text), language)[0], ":0")); err != nil {
 			return err
 		}
 	}
-	withLua, err := page.Find(blocks, "lua-load")
-	if err != nil {
-		return err
+	configs := map[string]string{"haproxy/alone": haproxyAlone}
+	for name, words := range map[string]string{
+		"haproxy/with Lua": "lua-load /etc/haproxy/scriptorium.lua", "haproxy/without Lua": "return status 302 if { var(txn.scriptorium.status) -m int 302 }",
+		"haproxy/over HTTP": "lua-load /etc/haproxy/scriptorium-http.lua",
+	} {
+		config, err := page.Find(blocks, words)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(config, "global\n") {
+			config = "global\n" + config
+		}
+		configs[name] = strings.Replace(config, "global\n", "global\n    nbthread 1\n", 1)
 	}
-	without, err := page.Find(blocks, "deny_status 503")
-	if err != nil {
-		return err
-	}
-	withLua = strings.Replace(withLua, "global\n", "global\n    nbthread 1\n", 1)
-	for name, config := range map[string]string{"haproxy/alone": haproxyAlone, "haproxy/with Lua": withLua, "haproxy/without Lua": "global\n    nbthread 1\n" + without} {
+	for name, config := range configs {
 		g := &gatewayProcess{name: name}
 		if name != "haproxy/alone" {
 			g.decider = w.agent
