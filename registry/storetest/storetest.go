@@ -103,7 +103,7 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 		Retained: append(slices.Clone(cur.Retained), v),
 		Settings: script.Settings{
 			Spec: script.Spec{
-				Limits:  script.Limits{Instructions: 7, Timeout: time.Second},
+				Limits: script.Limits{Instructions: 7, Timeout: time.Second},
 				Trigger: script.Trigger{Event: "http-request", Priority: -7, Match: script.Match{
 					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
 				}},
