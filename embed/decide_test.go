@@ -272,7 +272,17 @@ func TestIsolatedTenants(t *testing.T) {
 	if _, _, err := w.Registry.SetTenant(t.Context(), "acme", &script.TenantSettings{Isolation: script.IsolationProcess}, registryclient.DataWrite{Author: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Publish(t, localtest.Manifest("greet", greet+" -- 2"), 1) // so the settings have come, too
+	w.Publish(t, localtest.Manifest("greet", greet+" -- 2"), 0) // so the settings have come, too
+	ctx, cancel := context.WithTimeout(t.Context(), localtest.Patience)
+	defer cancel()
+	for fleet, err := range w.Registry.WatchStatus(ctx, script.Name{Tenant: "acme", Script: "greet"}) {
+		if err != nil {
+			t.Fatalf("the agent does not say that it lags: %v", err)
+		}
+		if one := fleet.Scripts[0]; one.Release.Latest == 2 && one.Lagging == 1 && one.Active == 0 && !one.Converged {
+			break
+		}
+	}
 	if _, err := a.Call(t.Context(), "acme/greet", "ann"); script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "run agentd") {
 		t.Errorf("the script of an isolated tenant: %v", err)
 	}
