@@ -30,14 +30,27 @@ func (s *slow) Apply(ctx context.Context, req *workerv1.ApplyRequest, opts ...gr
 	}
 }
 
+// newLagging returns a tenant without a process, how often the pool said that lags have changed, and a
+// check of both.
+func newLagging(t *testing.T) (acme *tenant, changed *atomic.Int64, want func(what string, lags map[string]script.Revision, told int64)) {
+	t.Helper()
+	acme, changed = newIdle(t, &bytes.Buffer{}), &atomic.Int64{}
+	acme.pool.cfg.Changed = func() { changed.Add(1) }
+	acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+	return acme, changed, func(what string, lags map[string]script.Revision, told int64) {
+		t.Helper()
+		synctest.Wait()
+		if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
+			t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
+		}
+	}
+}
+
 // TestLags: what a process lacks shows from when nobody waits for it any more until the process,
 // or the next one, has it.
 func TestLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		var changed atomic.Int64
-		acme.pool.cfg.Changed = func() { changed.Add(1) }
-		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		acme, changed, want := newLagging(t)
 		p, r := ready(t, acme)
 		link := &slow{recorder: r}
 		p.client = link
@@ -45,13 +58,6 @@ func TestLags(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed.Store(0)
-		want := func(what string, lags map[string]script.Revision, told int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
-				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
-			}
-		}
 		put := func(name string, revision script.Revision) []script.Object {
 			return []script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: name}, revision)}}
 		}
@@ -105,17 +111,7 @@ func TestLags(t *testing.T) {
 // it, and all of a tenant whose first process is being started shows. No call is answered meanwhile.
 func TestLagsWithoutAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		var changed atomic.Int64
-		acme.pool.cfg.Changed = func() { changed.Add(1) }
-		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
-		want := func(what string, lags map[string]script.Revision, told int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
-				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
-			}
-		}
+		acme, _, want := newLagging(t)
 		give := func() *process {
 			p, _ := ready(t, acme)
 			if err := acme.giveAll(t.Context(), p); err != nil {

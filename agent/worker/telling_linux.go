@@ -182,11 +182,11 @@ func (t *tenant) finish(number int, has bool) {
 		close(t.telling.waiting[0].done)
 		t.telling.waiting = t.telling.waiting[1:]
 	}
-	if !has {
-		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
-	} else {
+	if has {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
 		maps.DeleteFunc(t.telling.lacking, func(_ string, l lack) bool { return l.last <= number })
+	} else {
+		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
 	}
 	t.telling.has = max(t.telling.has, number)
 	t.show()
