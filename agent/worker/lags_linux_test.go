@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -140,6 +141,67 @@ func TestLagsWithoutAProcess(t *testing.T) {
 		want("with two of them", map[string]script.Revision{"acme": 6}, 1)
 		give()
 		want("with the next process", nil, 2)
+		acme.pool.byName.Store(&map[string]*tenant{})
+	})
+}
+
+// fleeting is the link to a process that takes all, and dies as it begins to serve.
+type fleeting struct{ *recorder }
+
+func (fleeting) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return nil, errors.New("died")
+}
+
+func (*recorder) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return &workerv1.ServeResponse{}, nil
+}
+
+// TestLagsOfAProcessThatNeverServes: what such a process was given shows again until one serves that
+// has it, and the agent reports that at once.
+func TestLagsOfAProcessThatNeverServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme := newIdle(t, &bytes.Buffer{})
+		var changed atomic.Int64
+		acme.pool.cfg.Changed = func() { changed.Add(1) }
+		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		want := func(what string, lags map[string]script.Revision, told int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
+				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
+			}
+		}
+		give := func(dies bool) *process {
+			t.Helper()
+			p, r := ready(t, acme)
+			if dies {
+				p.client = fleeting{r}
+			}
+			if err := acme.handOver(p); (err != nil) != dies {
+				t.Fatalf("to hand over to a process: %v", err)
+			}
+			return p
+		}
+		commit := func(revision script.Revision) {
+			acme.pool.Committed([]script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: "route"}, revision)}}, nil)
+		}
+
+		commit(3)
+		give(true)
+		want("when the first process dies as it begins to serve", map[string]script.Revision{"acme": 0}, 2)
+		commit(5)
+		p := give(false)
+		want("when one serves", nil, 3)
+		acme.drop(p)
+		give(true)
+		want("when the next one dies, and nothing is new", nil, 3)
+		commit(7)
+		give(true)
+		want("with a change before that", map[string]script.Revision{"acme": 6}, 5)
+		commit(9)
+		want("and one after it", map[string]script.Revision{"acme": 6}, 5)
+		give(false)
+		want("with a process that serves", nil, 6)
 		acme.pool.byName.Store(&map[string]*tenant{})
 	})
 }

@@ -22,6 +22,7 @@ type telling struct {
 	late    int                 // of the last change that no commit waits for; calls do, until has reaches it
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 	lacking map[string]lack     // releases that no process has yet, by their keys
+	given   map[string]lack     // those that were lacking until the process got them that begins to serve; nil once it does
 }
 
 // everything is the key of what a tenant lacks until it has its first process: all its releases.
@@ -96,12 +97,15 @@ func (t *tenant) news(c *change) iter.Seq2[string, script.Revision] {
 
 // lacks notes that no process has the release of the change yet. mu is held.
 func (t *telling) lacks(key string, number int, above script.Revision) {
-	l, ok := t.lacking[key]
-	if !ok {
-		l = lack{first: number, above: above}
+	t.merge(key, lack{first: number, last: number, above: above})
+}
+
+// merge adds to what no process has. mu is held.
+func (t *telling) merge(key string, more lack) {
+	if l, ok := t.lacking[key]; ok {
+		more = lack{first: min(l.first, more.first), last: max(l.last, more.last), above: min(l.above, more.above)}
 	}
-	l.last, l.above = number, min(l.above, above)
-	t.lacking[key] = l
+	t.lacking[key] = more
 }
 
 // lag returns a revision above which the process may lack releases that nobody but calls waits for;
@@ -186,12 +190,51 @@ func (t *tenant) finish(number int, has bool) {
 		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
 	} else {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
-		maps.DeleteFunc(t.telling.lacking, func(_ string, l lack) bool { return l.last <= number })
+		t.telling.gets(number)
 	}
 	t.telling.has = max(t.telling.has, number)
 	t.show()
 	t.telling.mu.Unlock()
 	if has && lagged {
+		t.pool.cfg.Changed()
+	}
+}
+
+// gets takes off what the process lacks no more that has the changes up to the number. mu is held.
+func (t *telling) gets(number int) {
+	for key, l := range t.lacking {
+		if l.last > number {
+			continue
+		}
+		delete(t.lacking, key)
+		if t.given != nil {
+			t.given[key] = l
+		}
+	}
+}
+
+// begin makes the process the tenant's that begins to serve.
+func (t *tenant) begin(p *process) {
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	t.telling.given = map[string]lack{}
+	t.swap(&state{process: p})
+}
+
+// begun notes whether the process serves. If not, none has what that one got, and nobody waits for it.
+func (t *tenant) begun(serves bool) {
+	t.telling.mu.Lock()
+	given := t.telling.given
+	t.telling.given = nil
+	if !serves {
+		for key, l := range given {
+			t.telling.merge(key, l)
+		}
+		t.telling.late = max(t.telling.late, t.telling.has)
+		t.swap(&state{})
+	}
+	t.telling.mu.Unlock()
+	if !serves && len(given) > 0 {
 		t.pool.cfg.Changed()
 	}
 }
