@@ -78,6 +78,16 @@ func TestLags(t *testing.T) {
 		pass(time.Second)
 		want("when it has both", nil, 2)
 
+		for revision := script.Revision(20); revision < 30; revision += 2 { // there is always one more on its way
+			commit(time.Second, put("route", revision))
+			pass(time.Second - 2*promptly)
+		}
+		pass(promptly)
+		want("with a script that changes faster than the process takes it", map[string]script.Revision{"acme": 27}, 6)
+		pass(20 * time.Second)
+		want("when the process has all of it", nil, 7)
+		changed.Store(2)
+
 		value := []script.Object{{Value: &script.Value{Key: script.ValueKey{Tenant: "acme", Key: "flag"}, Revision: 10, Version: 1, Digest: script.Digest{1}}}}
 		commit(time.Second, value)
 		pass(promptly)

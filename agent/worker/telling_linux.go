@@ -32,6 +32,7 @@ const everything = ""
 type lack struct {
 	first, last int             // changes with it
 	above       script.Revision // it is above this revision
+	newest      script.Revision // and that of the last change is above this one
 }
 
 // told is one change of the queue.
@@ -97,15 +98,19 @@ func (t *tenant) news(c *change) iter.Seq2[string, script.Revision] {
 
 // lacks notes that no process has the release of the change yet. mu is held.
 func (t *telling) lacks(key string, number int, above script.Revision) {
-	t.merge(key, lack{first: number, last: number, above: above})
+	merge(t.lacking, key, lack{first: number, last: number, above: above, newest: above})
 }
 
-// merge adds to what no process has. mu is held.
-func (t *telling) merge(key string, more lack) {
-	if l, ok := t.lacking[key]; ok {
-		more = lack{first: min(l.first, more.first), last: max(l.last, more.last), above: min(l.above, more.above)}
+// merge adds a lack to those of the key.
+func merge(all map[string]lack, key string, more lack) {
+	if l, ok := all[key]; ok {
+		newer := l
+		if more.last > l.last {
+			newer = more
+		}
+		more = lack{first: min(l.first, more.first), last: newer.last, above: min(l.above, more.above), newest: newer.newest}
 	}
-	t.lacking[key] = more
+	all[key] = more
 }
 
 // lag returns a revision above which the process may lack releases that nobody but calls waits for;
@@ -203,12 +208,16 @@ func (t *tenant) finish(number int, has bool) {
 // gets takes off what the process lacks no more that has the changes up to the number. mu is held.
 func (t *telling) gets(number int) {
 	for key, l := range t.lacking {
-		if l.last > number {
+		switch {
+		case l.first > number:
 			continue
+		case l.last > number: // it has yet to get what replaces that
+			t.lacking[key] = lack{first: number + 1, last: l.last, above: l.newest, newest: l.newest}
+		default:
+			delete(t.lacking, key)
 		}
-		delete(t.lacking, key)
 		if t.given != nil {
-			t.given[key] = l
+			merge(t.given, key, l)
 		}
 	}
 }
@@ -228,7 +237,7 @@ func (t *tenant) begun(serves bool) {
 	t.telling.given = nil
 	if !serves {
 		for key, l := range given {
-			t.telling.merge(key, l)
+			merge(t.telling.lacking, key, l)
 		}
 		t.telling.late = max(t.telling.late, t.telling.has)
 		t.swap(&state{})
