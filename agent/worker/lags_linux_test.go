@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,16 @@ func TestLags(t *testing.T) {
 		pass(time.Second)
 		want("when it has both", nil, 2)
 
+		for revision := script.Revision(20); revision < 30; revision += 2 { // there is always one more on its way
+			commit(time.Second, put("route", revision))
+			pass(time.Second - 2*promptly)
+		}
+		pass(promptly)
+		want("with a script that changes faster than the process takes it", map[string]script.Revision{"acme": 27}, 6)
+		pass(20 * time.Second)
+		want("when the process has all of it", nil, 7)
+		changed.Store(2)
+
 		value := []script.Object{{Value: &script.Value{Key: script.ValueKey{Tenant: "acme", Key: "flag"}, Revision: 10, Version: 1, Digest: script.Digest{1}}}}
 		commit(time.Second, value)
 		pass(promptly)
@@ -136,6 +147,57 @@ func TestLagsWithoutAProcess(t *testing.T) {
 		want("with two of them", map[string]script.Revision{"acme": 6}, 1)
 		give()
 		want("with the next process", nil, 2)
+		acme.pool.byName.Store(&map[string]*tenant{})
+	})
+}
+
+// fleeting is the link to a process that takes all, and dies as it begins to serve.
+type fleeting struct{ *recorder }
+
+func (fleeting) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return nil, errors.New("died")
+}
+
+func (*recorder) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return &workerv1.ServeResponse{}, nil
+}
+
+// TestLagsOfAProcessThatNeverServes: what such a process was given shows again until one serves that
+// has it, and the agent reports that at once.
+func TestLagsOfAProcessThatNeverServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme, _, want := newLagging(t)
+		give := func(dies bool) *process {
+			t.Helper()
+			p, r := ready(t, acme)
+			if dies {
+				p.client = fleeting{r}
+			}
+			if err := acme.handOver(p); (err != nil) != dies {
+				t.Fatalf("to hand over to a process: %v", err)
+			}
+			return p
+		}
+		commit := func(revision script.Revision) {
+			acme.pool.Committed([]script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: "route"}, revision)}}, nil)
+		}
+
+		commit(3)
+		give(true)
+		want("when the first process dies as it begins to serve", map[string]script.Revision{"acme": 0}, 2)
+		commit(5)
+		p := give(false)
+		want("when one serves", nil, 3)
+		acme.drop(p)
+		give(true)
+		want("when the next one dies, and nothing is new", nil, 3)
+		commit(7)
+		give(true)
+		want("with a change before that", map[string]script.Revision{"acme": 6}, 5)
+		commit(9)
+		want("and one after it", map[string]script.Revision{"acme": 6}, 5)
+		give(false)
+		want("with a process that serves", nil, 6)
 		acme.pool.byName.Store(&map[string]*tenant{})
 	})
 }
