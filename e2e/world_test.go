@@ -14,6 +14,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/e2e/kube"
 	"github.com/scriptorium-dev/scriptorium/e2e/sight"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 const (
@@ -203,12 +204,12 @@ func (w *world) refreshGateways(t *testing.T) {
 	w.pods = pods
 }
 
-// hook returns the command in an environment variable, and skips the test without one.
+// hook returns the command in an environment variable, which the test needs.
 func hook(t *testing.T, name, does string) string {
 	t.Helper()
 	command := os.Getenv(name)
 	if command == "" {
-		t.Skipf("set %s to a command that can %s (see README.md)", name, does)
+		needs.Skip(t, fmt.Sprintf("needs a command that can %s: set %s to one (see README.md)", does, name))
 	}
 	return command
 }

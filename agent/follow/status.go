@@ -25,7 +25,7 @@ const (
 	statusApart = 100 * time.Millisecond // at least: ten in any second
 	callJitter  = 200 * time.Millisecond // at most, before answering a roll call
 	maxFailures = 256                    // in one status
-	maxLags     = 256                    // in one status
+	maxLags     = 1024                   // in one status; an agent that starts lags for all tenants that have a process
 	maxReason   = 1024                   // bytes of the message of one: a status must fit into one message of NATS
 )
 

@@ -219,15 +219,25 @@ func TestAStatusTellsLags(t *testing.T) {
 			t.Errorf("told: %v, activated %d of %d", got.GetLags(), got.GetActivatedRevision(), at)
 		}
 		n.mu.Unlock()
+		starting := map[string]script.Revision{} // as when an agent with so many processes starts
+		for i := range 1024 {
+			starting[fmt.Sprint("t", i)] = 0
+		}
+		told(starting)
+		n.mu.Lock()
+		if got := n.status; len(got.GetLags()) != 1024 || got.GetActivatedRevision() != int64(at) {
+			t.Errorf("of 1024 lags: %d told, activated %d of %d; want what others have activated", len(got.GetLags()), got.GetActivatedRevision(), at)
+		}
+		n.mu.Unlock()
 		many := map[string]script.Revision{}
-		for i := range 300 {
+		for i := range 1100 {
 			many[fmt.Sprint("t", i)] = at - 1
 		}
 		many["first"] = 0
 		told(many)
 		n.mu.Lock()
-		if got := n.status; len(got.GetLags()) != 256 || got.GetLags()[0].GetTenant() != "first" || got.GetActivatedRevision() != int64(at-1) {
-			t.Errorf("of 301 lags: %d told, %v first, activated %d of %d", len(got.GetLags()), got.GetLags()[0], got.GetActivatedRevision(), at)
+		if got := n.status; len(got.GetLags()) != 1024 || got.GetLags()[0].GetTenant() != "first" || got.GetActivatedRevision() != int64(at-1) {
+			t.Errorf("of 1101 lags: %d told, %v first, activated %d of %d", len(got.GetLags()), got.GetLags()[0], got.GetActivatedRevision(), at)
 		}
 		n.mu.Unlock()
 		told(nil)

@@ -28,6 +28,9 @@ func TestAStatusTellsTrials(t *testing.T) {
 		var trials atomic.Pointer[[]follow.Trial]
 		trials.Store(&[]follow.Trial{})
 		cfg.Trials = func() []follow.Trial { return *trials.Load() }
+		var lags atomic.Pointer[map[string]script.Revision]
+		lags.Store(&map[string]script.Revision{})
+		cfg.Lags = func() map[string]script.Revision { return *lags.Load() }
 		f, err := follow.New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -84,11 +87,16 @@ func TestAStatusTellsTrials(t *testing.T) {
 			failing[fmt.Sprintf("%063d", i)] = "bad " + strings.Repeat("x", 5000)
 		}
 		w.commit(failing)
+		lagging := map[string]script.Revision{}
+		for i := range 1100 {
+			lagging[fmt.Sprintf("%063d", i)] = math.MaxInt64
+		}
+		lags.Store(&lagging)
 		f.TrialsChanged()
 		pass(time.Second)
 		last := status()
-		if size := proto.Size(last); len(last.GetTrials()) != follow.MaxTrials || len(last.GetFailures()) != 256 || size > 1<<20-4096 {
-			t.Errorf("a status has %d trials and %d failures in %d bytes", len(last.GetTrials()), len(last.GetFailures()), size)
+		if size := proto.Size(last); len(last.GetTrials()) != follow.MaxTrials || len(last.GetFailures()) != 256 || len(last.GetLags()) != 1024 || size > 1<<20-4096 {
+			t.Errorf("a status has %d trials, %d failures and %d lags in %d bytes", len(last.GetTrials()), len(last.GetFailures()), len(last.GetLags()), size)
 		}
 
 		// So can what a process of a tenant says it has counted.

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -30,14 +31,27 @@ func (s *slow) Apply(ctx context.Context, req *workerv1.ApplyRequest, opts ...gr
 	}
 }
 
+// newLagging returns a tenant without a process, how often the pool said that lags have changed, and a
+// check of both.
+func newLagging(t *testing.T) (acme *tenant, changed *atomic.Int64, want func(what string, lags map[string]script.Revision, told int64)) {
+	t.Helper()
+	acme, changed = newIdle(t, &bytes.Buffer{}), &atomic.Int64{}
+	acme.pool.cfg.Changed = func() { changed.Add(1) }
+	acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+	return acme, changed, func(what string, lags map[string]script.Revision, told int64) {
+		t.Helper()
+		synctest.Wait()
+		if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
+			t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
+		}
+	}
+}
+
 // TestLags: what a process lacks shows from when nobody waits for it any more until the process,
 // or the next one, has it.
 func TestLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		var changed atomic.Int64
-		acme.pool.cfg.Changed = func() { changed.Add(1) }
-		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
+		acme, changed, want := newLagging(t)
 		p, r := ready(t, acme)
 		link := &slow{recorder: r}
 		p.client = link
@@ -45,13 +59,6 @@ func TestLags(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed.Store(0)
-		want := func(what string, lags map[string]script.Revision, told int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
-				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
-			}
-		}
 		put := func(name string, revision script.Revision) []script.Object {
 			return []script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: name}, revision)}}
 		}
@@ -76,6 +83,16 @@ func TestLags(t *testing.T) {
 		want("when it has the first change", map[string]script.Revision{"acme": 8}, 1)
 		pass(time.Second)
 		want("when it has both", nil, 2)
+
+		for revision := script.Revision(20); revision < 30; revision += 2 { // there is always one more on its way
+			commit(time.Second, put("route", revision))
+			pass(time.Second - 2*promptly)
+		}
+		pass(promptly)
+		want("with a script that changes faster than the process takes it", map[string]script.Revision{"acme": 27}, 6)
+		pass(20 * time.Second)
+		want("when the process has all of it", nil, 7)
+		changed.Store(2)
 
 		value := []script.Object{{Value: &script.Value{Key: script.ValueKey{Tenant: "acme", Key: "flag"}, Revision: 10, Version: 1, Digest: script.Digest{1}}}}
 		commit(time.Second, value)
@@ -105,17 +122,7 @@ func TestLags(t *testing.T) {
 // it, and all of a tenant whose first process is being started shows. No call is answered meanwhile.
 func TestLagsWithoutAProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acme := newIdle(t, &bytes.Buffer{})
-		var changed atomic.Int64
-		acme.pool.cfg.Changed = func() { changed.Add(1) }
-		acme.pool.byName.Store(&map[string]*tenant{"acme": acme})
-		want := func(what string, lags map[string]script.Revision, told int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := acme.pool.Lags(); !maps.Equal(got, lags) || changed.Load() != told {
-				t.Errorf("%s: lags %v, told %d times; want %v, %d times", what, got, changed.Load(), lags, told)
-			}
-		}
+		acme, _, want := newLagging(t)
 		give := func() *process {
 			p, _ := ready(t, acme)
 			if err := acme.giveAll(t.Context(), p); err != nil {
@@ -140,6 +147,57 @@ func TestLagsWithoutAProcess(t *testing.T) {
 		want("with two of them", map[string]script.Revision{"acme": 6}, 1)
 		give()
 		want("with the next process", nil, 2)
+		acme.pool.byName.Store(&map[string]*tenant{})
+	})
+}
+
+// fleeting is the link to a process that takes all, and dies as it begins to serve.
+type fleeting struct{ *recorder }
+
+func (fleeting) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return nil, errors.New("died")
+}
+
+func (*recorder) Serve(context.Context, *workerv1.ServeRequest, ...grpc.CallOption) (*workerv1.ServeResponse, error) {
+	return &workerv1.ServeResponse{}, nil
+}
+
+// TestLagsOfAProcessThatNeverServes: what such a process was given shows again until one serves that
+// has it, and the agent reports that at once.
+func TestLagsOfAProcessThatNeverServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acme, _, want := newLagging(t)
+		give := func(dies bool) *process {
+			t.Helper()
+			p, r := ready(t, acme)
+			if dies {
+				p.client = fleeting{r}
+			}
+			if err := acme.handOver(p); (err != nil) != dies {
+				t.Fatalf("to hand over to a process: %v", err)
+			}
+			return p
+		}
+		commit := func(revision script.Revision) {
+			acme.pool.Committed([]script.Object{{Release: releaseOf(script.Name{Tenant: "acme", Script: "route"}, revision)}}, nil)
+		}
+
+		commit(3)
+		give(true)
+		want("when the first process dies as it begins to serve", map[string]script.Revision{"acme": 0}, 2)
+		commit(5)
+		p := give(false)
+		want("when one serves", nil, 3)
+		acme.drop(p)
+		give(true)
+		want("when the next one dies, and nothing is new", nil, 3)
+		commit(7)
+		give(true)
+		want("with a change before that", map[string]script.Revision{"acme": 6}, 5)
+		commit(9)
+		want("and one after it", map[string]script.Revision{"acme": 6}, 5)
+		give(false)
+		want("with a process that serves", nil, 6)
 		acme.pool.byName.Store(&map[string]*tenant{})
 	})
 }

@@ -22,6 +22,7 @@ type telling struct {
 	late    int                 // of the last change that no commit waits for; calls do, until has reaches it
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 	lacking map[string]lack     // releases that no process has yet, by their keys
+	given   map[string]lack     // those that were lacking until the process got them that begins to serve; nil once it does
 }
 
 // everything is the key of what a tenant lacks until it has its first process: all its releases.
@@ -31,6 +32,7 @@ const everything = ""
 type lack struct {
 	first, last int             // changes with it
 	above       script.Revision // it is above this revision
+	newest      script.Revision // and that of the last change is above this one
 }
 
 // told is one change of the queue.
@@ -96,12 +98,19 @@ func (t *tenant) news(c *change) iter.Seq2[string, script.Revision] {
 
 // lacks notes that no process has the release of the change yet. mu is held.
 func (t *telling) lacks(key string, number int, above script.Revision) {
-	l, ok := t.lacking[key]
-	if !ok {
-		l = lack{first: number, above: above}
+	merge(t.lacking, key, lack{first: number, last: number, above: above, newest: above})
+}
+
+// merge adds a lack to those of the key.
+func merge(all map[string]lack, key string, more lack) {
+	if l, ok := all[key]; ok {
+		newer := l
+		if more.last > l.last {
+			newer = more
+		}
+		more = lack{first: min(l.first, more.first), last: newer.last, above: min(l.above, more.above), newest: newer.newest}
 	}
-	l.last, l.above = number, min(l.above, above)
-	t.lacking[key] = l
+	all[key] = more
 }
 
 // lag returns a revision above which the process may lack releases that nobody but calls waits for;
@@ -182,16 +191,59 @@ func (t *tenant) finish(number int, has bool) {
 		close(t.telling.waiting[0].done)
 		t.telling.waiting = t.telling.waiting[1:]
 	}
-	if !has {
-		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
-	} else {
+	if has {
 		maps.DeleteFunc(t.telling.renewed, func(_ script.Name, by int) bool { return by <= number })
-		maps.DeleteFunc(t.telling.lacking, func(_ string, l lack) bool { return l.last <= number })
+		t.telling.gets(number)
+	} else {
+		t.telling.late = max(t.telling.late, number) // the agent goes on without a process
 	}
 	t.telling.has = max(t.telling.has, number)
 	t.show()
 	t.telling.mu.Unlock()
 	if has && lagged {
+		t.pool.cfg.Changed()
+	}
+}
+
+// gets takes off what the process lacks no more that has the changes up to the number. mu is held.
+func (t *telling) gets(number int) {
+	for key, l := range t.lacking {
+		switch {
+		case l.first > number:
+			continue
+		case l.last > number: // it has yet to get what replaces that
+			t.lacking[key] = lack{first: number + 1, last: l.last, above: l.newest, newest: l.newest}
+		default:
+			delete(t.lacking, key)
+		}
+		if t.given != nil {
+			merge(t.given, key, l)
+		}
+	}
+}
+
+// begin makes the process the tenant's that begins to serve.
+func (t *tenant) begin(p *process) {
+	t.telling.mu.Lock()
+	defer t.telling.mu.Unlock()
+	t.telling.given = map[string]lack{}
+	t.swap(&state{process: p})
+}
+
+// begun notes whether the process serves. If not, none has what that one got, and nobody waits for it.
+func (t *tenant) begun(serves bool) {
+	t.telling.mu.Lock()
+	given := t.telling.given
+	t.telling.given = nil
+	if !serves {
+		for key, l := range given {
+			merge(t.telling.lacking, key, l)
+		}
+		t.telling.late = max(t.telling.late, t.telling.has)
+		t.swap(&state{})
+	}
+	t.telling.mu.Unlock()
+	if !serves && len(given) > 0 {
 		t.pool.cfg.Changed()
 	}
 }

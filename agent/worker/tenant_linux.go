@@ -249,8 +249,9 @@ func (t *tenant) handOver(p *process) error {
 	switch {
 	case err == nil:
 		p.serves.Store(true)
+		t.begun(true)
 	case t.ctx.Err() == nil: // one that leaves is drained
-		t.become(nil, nil)
+		t.begun(false)
 		return fmt.Errorf("begin to serve: %w", wire.FromStatus(err))
 	}
 	return nil
@@ -278,7 +279,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 			return fmt.Errorf("hand over what is live: %w", err)
 		}
 	}
-	t.become(p, nil)
+	t.begin(p)
 	number := 0
 	if last != nil {
 		number = last.number

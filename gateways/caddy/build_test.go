@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // TestXcaddy builds Caddy as xcaddy does: a module of its own, which has a main package with
 // imports alone. The docs show the command.
 func TestXcaddy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it links all of Caddy")
-	}
+	needs.Time(t, "it links all of Caddy")
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

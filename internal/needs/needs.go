@@ -36,6 +36,14 @@ func File(tb testing.TB, path, debianPackage string) {
 	}
 }
 
+// Time skips the test in a short run, and says why it takes long.
+func Time(tb testing.TB, why string) {
+	tb.Helper()
+	if testing.Short() {
+		Skip(tb, why+": run without -short, as CI does")
+	}
+}
+
 // Root skips the test unless root runs it, also where everything is required: .ci/run
 // runs such tests by themselves, as root.
 func Root(tb testing.TB, why string) {

@@ -1,13 +1,18 @@
 package needs_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
+
+// short has the child run as in a short run.
+const short = "NEEDS_TEST_SHORT=yes"
 
 // asChild has TestMain run as a package that cannot run; see TestSkipAll.
 const asChild = "NEEDS_TEST_CHILD"
@@ -19,14 +24,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMissing needs a command that no machine has. The other tests run it in a child process.
+// TestMissing needs a command that a machine with Go has. Other tests run it in a child process, where it
+// needs one that no machine has.
 func TestMissing(t *testing.T) {
 	if os.Getenv(asChild+"_NO_RACE") != "" {
 		needs.NoRace(t)
 		return
 	}
+	if os.Getenv(asChild+"_TIME") != "" {
+		needs.Time(t, "takes long")
+		return
+	}
 	if os.Getenv(asChild+"_COMMAND") == "" {
-		t.Skipf("needs %s_COMMAND, which TestCommand sets", asChild)
+		needs.Command(t, "go", "golang-go")
+		return
 	}
 	needs.Command(t, "no-such-command", "some-package")
 	t.Error("the test runs without the command")
@@ -35,7 +46,7 @@ func TestMissing(t *testing.T) {
 // child runs TestMissing with the variables, and returns its output and whether it passed.
 func child(t *testing.T, env ...string) (string, bool) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestMissing", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=TestMissing", "-test.v", fmt.Sprintf("-test.short=%v", slices.Contains(env, short)))
 	cmd.Env = append(os.Environ(), append([]string{needs.RequireAll + "="}, env...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err == nil
@@ -51,6 +62,20 @@ func TestCommand(t *testing.T) {
 	out, passed = child(t, asChild+"_COMMAND=yes", needs.RequireAll+"=1")
 	if passed || !strings.Contains(out, "--- FAIL: TestMissing") || !strings.Contains(out, reason) {
 		t.Errorf("passed: %v\n%s", passed, out)
+	}
+}
+
+// TestTime: a test that takes long skips in a short run, and fails there where everything is required.
+func TestTime(t *testing.T) {
+	const reason = "takes long: run without -short, as CI does"
+	if out, passed := child(t, asChild+"_TIME=yes"); !passed || strings.Contains(out, reason) {
+		t.Errorf("a long run: %v\n%s", passed, out)
+	}
+	if out, passed := child(t, asChild+"_TIME=yes", short); !passed || !strings.Contains(out, "--- SKIP: TestMissing") || !strings.Contains(out, reason) {
+		t.Errorf("a short run: %v\n%s", passed, out)
+	}
+	if out, passed := child(t, asChild+"_TIME=yes", short, needs.RequireAll+"=1"); passed || !strings.Contains(out, reason) {
+		t.Errorf("a short run where everything is required: %v\n%s", passed, out)
 	}
 }
 

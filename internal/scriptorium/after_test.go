@@ -60,9 +60,7 @@ func (c *canaries) cannotStore(agent, source string) (mended func()) {
 // TestAfterOtherScripts: a candidate waits for whatever keeps another script from being live in its
 // latest version, also if the registry is killed meanwhile, and for nothing else.
 func TestAfterOtherScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts five processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts five processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startGated(t, 2, "")

@@ -59,9 +59,7 @@ func (c *canaries) wrote(_ script.Release, changed bool, err error) {
 // TestChangesDuringARollout: what each change does to a script whose version 2 is on trial, to one
 // whose candidate was given up, and to one that does not exist yet.
 func TestChangesDuringARollout(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts six processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts six processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startGated(t, 2, "")

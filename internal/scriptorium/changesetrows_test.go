@@ -140,9 +140,7 @@ func (p pairs) mustRollback(name string, force bool) {
 // TestChangesDuringAChangeSet: what each change does to a change set on trial, to one that is live and to
 // one that was given up.
 func TestChangesDuringAChangeSet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes")
 	needs.NoRace(t)
 	t.Parallel()
 	p := pairs{startGated(t, 2, "")}

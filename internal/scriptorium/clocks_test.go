@@ -12,9 +12,7 @@ import (
 // TestClocksOfProcessesThatJump: somebody sets the clock of the registry's machine ahead and back, in a pause
 // and in a freeze that ends by itself.
 func TestClocksOfProcessesThatJump(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes")
 	needs.NoRace(t)
 	t.Parallel()
 	clock := newClock(t)

@@ -14,9 +14,7 @@ import (
 // published waits, going back works, and a candidate whose agent ends is given up as always. After
 // the thaw what waits goes live.
 func TestAFreeze(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts six processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts six processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c, route := startCanaries(t), script.Name{Tenant: "acme", Script: "route"}

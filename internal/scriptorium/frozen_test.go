@@ -23,9 +23,7 @@ const (
 // TestWritesWhileFrozen: what goes back works, what is new is stored and waits, and the rest is refused
 // with the freeze as the reason.
 func TestWritesWhileFrozen(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts five processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts five processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startGated(t, 2, "")
@@ -181,9 +179,7 @@ func (c *canaries) imports() {
 // TestFaultsOfAFreeze: the record in etcd cannot be read, or is gone; and a leader hangs while the
 // registry is frozen by way of another one.
 func TestFaultsOfAFreeze(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts five processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts five processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startGated(t, 2, "")

@@ -30,9 +30,7 @@ func guarded(source string) *script.Plan {
 // scripts are in version 2, on trial.
 func gated(t *testing.T, o *outside, sources ...string) *canaries {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts four processes, and gates are asked each ten seconds: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes, and gates are asked each ten seconds")
 	needs.NoRace(t)
 	c := startGated(t, 2, o.file(sources...))
 	for _, source := range sources {
@@ -249,9 +247,7 @@ func TestAGateAndTwoLeaders(t *testing.T) {
 // etcd is back, the pass is older than 30 s, and the registry asks again. (An etcd that hangs would not do: it
 // stores late what had reached it.)
 func TestAPassThatIsOld(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits until a pass is old: run without -short, as CI does")
-	}
+	needs.Time(t, "waits until a pass is old")
 	needs.NoRace(t)
 	t.Parallel()
 	o := startOutside(t)
@@ -307,9 +303,7 @@ func (e *linkedEtcd) Endpoint() string { return "http://" + e.link.Addr() }
 // TestASystemThatIsSlow: it gets four requests at a time. Other systems are asked meanwhile, and another tenant
 // does not wait for all that the first one wants to know.
 func TestASystemThatIsSlow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes")
 	needs.NoRace(t)
 	t.Parallel()
 	o := startOutside(t)

@@ -86,9 +86,7 @@ func (c *canaries) share(when string, answers [users]string, version, percent in
 // step. A candidate that fails for its users is given up, and no other user ever gets it. In the agents'
 // own process and in tenants' processes alike.
 func TestSameVersionForAUser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts twelve processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts twelve processes")
 	needs.NoRace(t)
 	t.Parallel()
 	for _, isolation := range []script.Isolation{script.IsolationShared, script.IsolationProcess} {

@@ -14,9 +14,7 @@ import (
 // TestARegistryIsKilledInEachState of a rollout: the next one goes on from there, in the same
 // attempt, and takes no step twice.
 func TestARegistryIsKilledInEachState(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes one after the other: run without -short, as CI does")
-	}
+	needs.Time(t, "starts a dozen processes one after the other")
 	needs.NoRace(t)
 	t.Parallel()
 	o := startOutside(t)
@@ -123,9 +121,7 @@ func TestARegistryIsKilledInEachState(t *testing.T) {
 // TestARegistryIsKilledAtTransitions: whenever a candidate has moved, the registry may be killed at
 // once. Each version goes live, and each step is taken once.
 func TestARegistryIsKilledAtTransitions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen processes one after the other: run without -short, as CI does")
-	}
+	needs.Time(t, "starts a dozen processes one after the other")
 	needs.NoRace(t)
 	t.Parallel()
 	seed := rand.Uint64()

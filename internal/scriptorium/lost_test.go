@@ -58,9 +58,7 @@ func (c *canaries) lost(want ...string) {
 
 // TestLostAgents: who counts as lost, and what that does to the candidate.
 func TestLostAgents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts five processes for each case: run without -short, as CI does")
-	}
+	needs.Time(t, "starts five processes for each case")
 	needs.NoRace(t)
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T){

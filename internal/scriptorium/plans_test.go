@@ -54,9 +54,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 // TestPlansThatAreNotMet: a step that nobody can take, or that nobody calls, waits and says why. At its
 // deadline it is given up, or paused if the plan says so.
 func TestPlansThatAreNotMet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes")
 	needs.NoRace(t)
 	t.Parallel()
 	o := startOutside(t)

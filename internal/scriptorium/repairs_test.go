@@ -12,9 +12,7 @@ import (
 // TestRepairsWhileFrozen: doctor --repair restores a script that etcd remembers exactly. It puts
 // another one together from its versions after the thaw alone.
 func TestRepairsWhileFrozen(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts four processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts four processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startGated(t, 2, "")

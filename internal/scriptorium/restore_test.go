@@ -48,9 +48,7 @@ func (e *etcdProcess) restore(file, bump string) {
 // TestARestoreInAFreeze: etcd is restored below registries and agents that go on. The freeze is as it was in the
 // snapshot, or there is none, whatever it was since.
 func TestARestoreInAFreeze(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts six processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts six processes")
 	needs.NoRace(t)
 	t.Parallel()
 	etcd := newEtcdProcess(t)

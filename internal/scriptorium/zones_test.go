@@ -38,9 +38,7 @@ func (c *canaries) awaitWhy(want string) {
 // A step for which nobody has the labels waits until somebody comes. A registry that starts anew
 // knows the labels of an agent that ended meanwhile.
 func TestACanaryZone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts seven processes: run without -short, as CI does")
-	}
+	needs.Time(t, "starts seven processes")
 	needs.NoRace(t)
 	t.Parallel()
 	c := startCanaries(t, "--labels", "zone=a,region=eu")

@@ -53,9 +53,7 @@ var mutants = []struct {
 const mutantSchedules = 1000
 
 func TestFindsBugs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a minute of processor time: run without -short, as CI does")
-	}
+	needs.Time(t, "needs a minute of processor time")
 	needs.NoRace(t)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -74,9 +72,7 @@ func TestFindsBugs(t *testing.T) {
 
 // TestShowsBugsAsShortHistories: what is found can be read.
 func TestShowsBugsAsShortHistories(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs many schedules: run without -short, as CI does")
-	}
+	needs.Time(t, "needs many schedules")
 	needs.NoRace(t)
 	b := bugs{state: careless}
 	r := explore(t, search{seed: 1, count: mutantSchedules, bugs: b})

@@ -14,9 +14,7 @@ import (
 
 // TestShort is the short setting: real processes, a few schedules.
 func TestShort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a minute or two for a cluster: run without -short, as CI does")
-	}
+	needs.Time(t, "needs a minute or two for a cluster")
 	needs.Program(t, "etcd")
 	needs.Program(t, "nats-server")
 	t.Setenv("TMPDIR", shortTemp(t))

@@ -96,9 +96,7 @@ const thousandWithin = time.Minute
 
 // TestThousand: a thousand LuaScripts that come at once converge, and they all go.
 func TestThousand(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a minute: run without -short, as CI does")
-	}
+	needs.Time(t, "needs a minute")
 	needs.NoRace(t)
 	const count = 1000
 	w := start(t, 3)

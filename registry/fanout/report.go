@@ -22,7 +22,7 @@ const (
 	maxLabels       = 64
 	maxLabelsBytes  = 4 << 10 // of all names and values
 	maxFailures     = 256
-	maxLags         = 256
+	maxLags         = 1024
 	maxErrorMessage = 1024
 	maxTrialMessage = 1024
 	maxHeld         = 1024

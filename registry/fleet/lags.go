@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -106,4 +107,58 @@ func (f *Fleet) without(p *progress) iter.Seq2[*agent, bool] {
 			}
 		}
 	}
+}
+
+// lacks are the releases that a tenant's process lacks on connected agents that follow the tenant: of
+// each agent, those above a revision and up to what it activated.
+type lacks struct {
+	agents      []*agent // by their names
+	above, upTo []script.Revision
+}
+
+// lacksOf returns what processes of the release's tenant lack; nil if all have the release. It is not to be
+// changed.
+func (s *survey) lacksOf(r *script.Release) *lacks {
+	tenant := r.Name.Tenant
+	l := s.fleet.lagging[tenant]
+	if l == nil || r.Revision <= l.lowest {
+		return nil
+	}
+	if known := s.lacks[tenant]; known != nil {
+		return known
+	}
+	found := &lacks{}
+	for a := range l.agents {
+		if above := a.report.Lags[tenant]; above < a.report.Activated && a.group.selector.Matches(tenant) {
+			found.agents, found.above, found.upTo = append(found.agents, a), append(found.above, above), append(found.upTo, a.report.Activated)
+		}
+	}
+	slices.SortFunc(found.agents, func(a, b *agent) int { return strings.Compare(a.report.Agent, b.report.Agent) })
+	slices.Sort(found.above)
+	slices.Sort(found.upTo)
+	if s.lacks == nil {
+		s.lacks = map[string]*lacks{}
+	}
+	s.lacks[tenant] = found
+	return found
+}
+
+// count returns on how many agents the process lacks the revision, which they activated.
+func (l *lacks) count(revision script.Revision) int {
+	if l == nil {
+		return 0
+	}
+	began, _ := slices.BinarySearch(l.above, revision)
+	ended, _ := slices.BinarySearch(l.upTo, revision)
+	return began - ended
+}
+
+// first returns the first agent among them that did not fail the release.
+func (l *lacks) first(r *script.Release) string {
+	for _, a := range l.agents {
+		if a.report.Activated >= r.Revision && a.lags(r) && !a.couldNot(r) {
+			return a.report.Agent
+		}
+	}
+	return ""
 }

@@ -185,7 +185,7 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 	}
 	s.Unknown = s.Desired - connected
 	c := f.candidacies[p.release.Name]
-	both := f.countFailures(p, c, &s)
+	both := f.countFailures(p, c, &s, all)
 	s.Converged = !f.gathering && connected > 0 && s.Active == connected
 	if s.Unreadable = f.unreadableScript(p.release.Name); s.Unreadable != nil {
 		s.Converged = false
@@ -225,21 +225,18 @@ func (f *Fleet) scriptStatus(p *progress, all *survey) ScriptStatus {
 // countFailures adds what agents failed, and where processes lag, and takes it from what they
 // activated. It returns on how many of those the tests of the candidate failed as well; c is nil if
 // there is none.
-func (f *Fleet) countFailures(p *progress, c *candidacy, s *ScriptStatus) (both int) {
-	for a, failed := range f.without(p) {
-		reached := a.report.Activated >= p.release.Revision
-		if reached {
-			s.Active--
+func (f *Fleet) countFailures(p *progress, c *candidacy, s *ScriptStatus, all *survey) (both int) {
+	lacks := all.lacksOf(&p.release)
+	lagging := lacks.count(p.release.Revision)
+	for a := range f.failing[p.release.Name] {
+		if !a.couldNot(&p.release) || !a.group.selector.Matches(p.release.Name.Tenant) {
+			continue
 		}
-		switch {
-		case !failed && reached:
-			s.Lagging++
-			if s.SlowestAgent == "" || a.report.Agent < s.SlowestAgent {
-				s.SlowestAgent = a.report.Agent
+		if a.report.Activated >= p.release.Revision {
+			s.Active--
+			if a.lags(&p.release) {
+				lagging--
 			}
-			continue
-		case !failed:
-			continue
 		}
 		s.Failed++
 		if c != nil && c.failed[a] != nil {
@@ -247,6 +244,9 @@ func (f *Fleet) countFailures(p *progress, c *candidacy, s *ScriptStatus) (both 
 		}
 		i, _ := slices.BinarySearchFunc(s.Failures, a.report.Agent, byAgent)
 		s.Failures = insertFailure(s.Failures, i, AgentFailure{Agent: a.report.Agent, Err: a.failures[p.release.Name].Err})
+	}
+	if lagging > 0 {
+		s.Active, s.Lagging, s.SlowestAgent = s.Active-lagging, lagging, lacks.first(&p.release)
 	}
 	return both
 }

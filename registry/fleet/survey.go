@@ -18,6 +18,7 @@ type survey struct {
 	lateOf    map[int]slots
 	following map[string]slots
 	wanted    slots // the memory of waiting
+	lacks     map[string]*lacks
 
 	dependencies map[script.Name]Dependency
 }

@@ -115,15 +115,6 @@ func TestStatusOfManyCandidates(t *testing.T) {
 		report(i, scripts)
 	}
 	report(0, 0)
-	least := func(do func()) time.Duration {
-		took := time.Hour
-		for range 10 { // others are at work, too
-			began := time.Now()
-			do()
-			took = min(took, time.Since(began))
-		}
-		return took
-	}
 	ranking := least(func() {
 		for i := range agents * scripts / 4 {
 			script.Bucket("n1", script.Name{Tenant: "acme", Script: "s" + string(rune('a'+i%20))})
@@ -140,6 +131,48 @@ func TestStatusOfManyCandidates(t *testing.T) {
 		t.Errorf("the status of %d candidates on %d agents took %v; to rank a quarter of them takes %v", scripts, agents, status, ranking)
 	}
 	t.Logf("status %v, a quarter of the ranks %v", status, ranking)
+}
+
+// TestStatusOfLags takes nothing of the time to look at each agent for each script, though the tenant's
+// process lacks all of them everywhere, as after a restart of the fleet.
+func TestStatusOfLags(t *testing.T) {
+	const agents, scripts = 2000, 500
+	releases := make([]script.Release, scripts)
+	for i := range releases {
+		releases[i] = script.Release{Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Revision: script.Revision(i + 1)}
+	}
+	f := fleet.New(fleet.Config{})
+	f.Reset(registry.State{Fleet: fleetID, Head: scripts, Releases: releases})
+	for i := range agents {
+		f.Heard(fleet.Report{Fleet: fleetID, Agent: fmt.Sprint("n", i), Incarnation: "1", Sequence: 1, Activated: scripts, Lags: map[string]script.Revision{"acme": 0}})
+	}
+	looking := least(func() {
+		for i := range agents * scripts / 4 {
+			script.Bucket("n1", releases[i%scripts].Name)
+		}
+	})
+	status := least(func() {
+		for _, s := range f.Status(fleet.Filter{}).Scripts {
+			if s.Lagging != agents || s.Active != 0 || s.SlowestAgent != "n0" {
+				t.Fatalf("%+v", s)
+			}
+		}
+	})
+	if status > looking {
+		t.Errorf("the status of %d scripts on %d agents took %v; to look at a quarter of them takes %v", scripts, agents, status, looking)
+	}
+	t.Logf("status %v, a quarter of the looks %v", status, looking)
+}
+
+// least returns how long it takes to do something. Others are at work, too.
+func least(do func()) time.Duration {
+	took := time.Hour
+	for range 10 {
+		began := time.Now()
+		do()
+		took = min(took, time.Since(began))
+	}
+	return took
 }
 
 // BenchmarkCandidates is the cost of what is asked and said of 1,000 candidates on 10,000

@@ -8,15 +8,14 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 )
 
 // TestASystemThatTakesConnectionsOnly does not shake hands with those who connect first: they end, and it
 // is asked as soon as it does.
 func TestASystemThatTakesConnectionsOnly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for ten seconds")
-	}
+	needs.Time(t, "waits for ten seconds")
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"pass": true}`) })
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/gate"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -279,9 +280,7 @@ func TestSystemsThatCannotBeAsked(t *testing.T) {
 // TestASystemThatHangs is given up after ten seconds, also in the middle of its answer; and at once by
 // who does not want the answer any more.
 func TestASystemThatHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for ten seconds")
-	}
+	needs.Time(t, "waits for ten seconds")
 	t.Parallel()
 	ends := make(chan struct{})
 	asked := make(chan struct{}, 3)

@@ -40,9 +40,7 @@ var equivalent = map[string]string{}
 // or combines in another way, leaves a condition out, or takes the least for the most.
 func TestMutants(t *testing.T) {
 	needs.NoRace(t)
-	if testing.Short() {
-		t.Skip("builds and runs mutants of this package: run without -short, as CI does")
-	}
+	needs.Time(t, "builds and runs mutants of this package")
 	program, mutants := buildMutants(t)
 	if out, err := tryMutant(t.Context(), program, 0); err != nil {
 		t.Fatalf("the tests fail without a mutation: %v\n%s", err, out)

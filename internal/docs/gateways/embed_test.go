@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/docs/page"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
@@ -120,9 +121,7 @@ func TestGoBlocks(t *testing.T) {
 // TestCaddyModule runs the page's configuration with a Caddy that has the module.
 func TestCaddyModule(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it links all of Caddy")
-	}
+	needs.Time(t, "it links all of Caddy")
 	program := filepath.Join(t.TempDir(), "caddy")
 	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../../gateways/caddy", "build", "-ldflags=-s -w", "-o", program, "./cmd/caddy").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
