@@ -153,5 +153,5 @@ func TestGatewayAPIAsks(t *testing.T) {
 	if err := w.exchange(t, serve(other.Cert, other.Key), exchange{target: "/shop", status: http.StatusUnauthorized}); err != nil {
 		t.Errorf("a gateway with another certificate: %v", err)
 	}
-	w.closed(t, address, map[string]string{"the script fails": "503", "the agent is gone": "500"})
+	w.closed(t, address, map[string]string{"the script fails": "503", "the script is missing": "503", "the agent is gone": "500"})
 }
