@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,21 +55,24 @@ func (x *exchange) arrived() error {
 }
 
 // read appends a body of at most most bytes to b. Its errors are those of the body, and of the
-// budget.
+// budget. The parts of a body are joined when all have arrived: a buffer that is copied whenever it
+// is full would leave as much garbage as it holds, for each body that never ends.
 func (x *exchange) read(b []byte, body io.Reader) ([]byte, error) {
 	x.claim.Await(time.Time{}) // the server's ReadTimeout bounds it
-	charged := freeBytes
+	var full [][]byte
+	room, charged := cap(b), freeBytes
 	for {
 		if len(b) == cap(b) {
-			size := max(2*cap(b), 4<<10)
-			if size > charged {
-				if !x.claim.Try(int64(size - charged)) {
+			size := max(room, 4<<10) // as much again
+			room += size
+			if room > charged {
+				if !x.claim.Try(int64(room - charged)) {
 					_ = x.arrived()
 					return b, budget.ErrOverloaded
 				}
-				charged = size
+				charged = room
 			}
-			b = append(make([]byte, 0, size), b...)
+			full, b = append(full, b), make([]byte, 0, size)
 		}
 		n, err := body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -78,10 +82,13 @@ func (x *exchange) read(b []byte, body io.Reader) ([]byte, error) {
 		if given := x.arrived(); given != nil {
 			return b, given
 		}
-		if errors.Is(err, io.EOF) {
-			return b, nil
+		if !errors.Is(err, io.EOF) {
+			return b, err
 		}
-		return b, err
+		if len(full) > 0 {
+			b = slices.Concat(append(full, b)...)
+		}
+		return b, nil
 	}
 }
 
