@@ -10,19 +10,13 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	authzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	procfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3" // types of typed_config
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
-	"sigs.k8s.io/yaml"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/envoy/envoytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 )
@@ -47,82 +41,13 @@ func shown(t *testing.T, beginning string) (texts []string) {
 	return texts
 }
 
-// read reads YAML into a message of Envoy, and checks it and what it contains as Envoy does.
-func read[M proto.Message](t *testing.T, text string, m M) M {
-	t.Helper()
-	json, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := protojson.Unmarshal(json, m); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	for _, part := range contents(t, m) {
-		if v, ok := part.(interface{ ValidateAll() error }); ok {
-			if err := v.ValidateAll(); err != nil {
-				t.Errorf("%s: %v", part.ProtoReflect().Descriptor().FullName(), err)
-			}
-		}
-	}
-	return m
-}
-
-// contents returns the message, and those of all typed_config in it.
-func contents(t *testing.T, m proto.Message) []proto.Message {
-	t.Helper()
-	parts := []proto.Message{m}
-	var walk func(protoreflect.Message)
-	walk = func(r protoreflect.Message) {
-		if packed, ok := r.Interface().(*anypb.Any); ok {
-			if packed.GetTypeUrl() == "" {
-				return // Envoy Gateway enables filters of routes by it
-			}
-			inner, err := packed.UnmarshalNew()
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts = append(parts, contents(t, inner)...)
-			return
-		}
-		r.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-			switch {
-			case f.IsMap() && f.MapValue().Message() != nil:
-				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-					walk(v.Message())
-					return true
-				})
-			case f.IsList() && f.Message() != nil:
-				for i := range v.List().Len() {
-					walk(v.List().Get(i).Message())
-				}
-			case !f.IsMap() && f.Message() != nil:
-				walk(v.Message())
-			}
-			return true
-		})
-	}
-	walk(m.ProtoReflect())
-	return parts
-}
-
-// partsOf returns the messages of a type that the configuration contains.
-func partsOf[M proto.Message](t *testing.T, m proto.Message) (parts []M) {
-	t.Helper()
-	for _, part := range contents(t, m) {
-		if p, ok := part.(M); ok {
-			parts = append(parts, p)
-		}
-	}
-	return parts
-}
-
 // TestPageAuthz: Envoy reads the page's configuration, and an agent its settings.
 func TestPageAuthz(t *testing.T) {
 	x := gatewaytest.New()
 	x.Set("acme/route", newDecider().decide)
 	_, conn := serve(t, grpcsock.Options{Executor: x})
-	bootstrap := read(t, shown(t, "static_resources")[0], &bootstrapv3.Bootstrap{})
-	filters := partsOf[*authzv3.ExtAuthz](t, bootstrap)
+	bootstrap := envoytest.Read(t, shown(t, "static_resources")[0], &bootstrapv3.Bootstrap{})
+	filters := envoytest.Parts[*authzv3.ExtAuthz](t, bootstrap)
 	if len(filters) != 1 || filters[0].GetFailureModeAllow() {
 		t.Errorf("the page has %d filters, %v", len(filters), filters)
 	}
@@ -131,11 +56,11 @@ func TestPageAuthz(t *testing.T) {
 	if !slices.ContainsFunc(clusters, func(c *clusterv3.Cluster) bool { return c.GetName() == name }) {
 		t.Errorf("the page has no cluster %s", name)
 	}
-	if managers := partsOf[*hcmv3.HttpConnectionManager](t, bootstrap); len(managers) != 1 {
+	if managers := envoytest.Parts[*hcmv3.HttpConnectionManager](t, bootstrap); len(managers) != 1 {
 		t.Errorf("the page has %d managers of connections", len(managers))
 	}
 	settings := map[string]string{}
-	for _, route := range partsOf[*authzv3.ExtAuthzPerRoute](t, bootstrap) {
+	for _, route := range envoytest.Parts[*authzv3.ExtAuthzPerRoute](t, bootstrap) {
 		for key, value := range route.GetCheckSettings().GetContextExtensions() {
 			settings[key] = value
 		}
@@ -155,8 +80,8 @@ func TestPageProc(t *testing.T) {
 	script.returns(`{"metadata":{"plan":"gold"},"headers":{"set":{"x-user":"ann"}}}`)
 	x.Set("acme/route", script.decide)
 	_, conn := serve(t, grpcsock.Options{Executor: x})
-	filter := partsOf[*procfilterv3.ExternalProcessor](t, read(t, shown(t, "name: envoy.filters.http.ext_proc")[0], &hcmv3.HttpFilter{}))[0]
-	route := partsOf[*procfilterv3.ExtProcPerRoute](t, read(t, shown(t, `"@type"`)[0], &anypb.Any{}))[0]
+	filter := envoytest.Parts[*procfilterv3.ExternalProcessor](t, envoytest.Read(t, shown(t, "name: envoy.filters.http.ext_proc")[0], &hcmv3.HttpFilter{}))[0]
+	route := envoytest.Parts[*procfilterv3.ExtProcPerRoute](t, envoytest.Read(t, shown(t, `"@type"`)[0], &anypb.Any{}))[0]
 	ctx := t.Context()
 	for _, header := range append(filter.GetGrpcService().GetInitialMetadata(), route.GetOverrides().GetGrpcInitialMetadata()...) {
 		ctx = metadata.AppendToOutgoingContext(ctx, header.GetKey(), header.GetValue())
@@ -197,7 +122,7 @@ func TestPageResponses(t *testing.T) {
 	x.SetOnResponse("acme/route", x.respond)
 	_, conn := serve(t, grpcsock.Options{Executor: x})
 	filters := shown(t, "name: envoy.filters.http.ext_proc")
-	filter := partsOf[*procfilterv3.ExternalProcessor](t, read(t, filters[1], &hcmv3.HttpFilter{}))[0]
+	filter := envoytest.Parts[*procfilterv3.ExternalProcessor](t, envoytest.Read(t, filters[1], &hcmv3.HttpFilter{}))[0]
 	ctx := t.Context()
 	for _, header := range filter.GetGrpcService().GetInitialMetadata() {
 		ctx = metadata.AppendToOutgoingContext(ctx, header.GetKey(), header.GetValue())

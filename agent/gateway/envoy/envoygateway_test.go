@@ -31,6 +31,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/envoy/envoytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	docs "github.com/scriptorium-dev/scriptorium/internal/docs/page"
@@ -157,12 +158,12 @@ func reachesAgent(t *testing.T, config *adminv3.ConfigDump, service *corev3.Grpc
 	t.Helper()
 	name := service.GetEnvoyGrpc().GetClusterName()
 	var pipes []string
-	clusters := partsOf[*clusterv3.Cluster](t, config)
+	clusters := envoytest.Parts[*clusterv3.Cluster](t, config)
 	i := slices.IndexFunc(clusters, func(c *clusterv3.Cluster) bool { return c.GetName() == name })
 	if i < 0 {
 		t.Fatalf("there is no cluster %s", name)
 	}
-	loads := append(partsOf[*endpointv3.ClusterLoadAssignment](t, config), clusters[i].GetLoadAssignment())
+	loads := append(envoytest.Parts[*endpointv3.ClusterLoadAssignment](t, config), clusters[i].GetLoadAssignment())
 	for _, load := range loads {
 		if load.GetClusterName() != name && load != clusters[i].GetLoadAssignment() {
 			continue
@@ -176,7 +177,7 @@ func reachesAgent(t *testing.T, config *adminv3.ConfigDump, service *corev3.Grpc
 	if !slices.Equal(pipes, []string{socket}) {
 		t.Errorf("the endpoints of %s are the pipes %q", name, pipes)
 	}
-	options := partsOf[*httpv3.HttpProtocolOptions](t, clusters[i])
+	options := envoytest.Parts[*httpv3.HttpProtocolOptions](t, clusters[i])
 	if len(options) != 1 || options[0].GetExplicitHttpConfig().GetHttp2ProtocolOptions() == nil {
 		t.Errorf("Envoy speaks no HTTP/2 to %s: %v", name, options)
 	}
@@ -195,7 +196,7 @@ func TestEnvoyGatewayMountsTheSocket(t *testing.T) {
 // TestEnvoyGatewayAuthz: Envoy gets the filter that the page describes, and an agent takes its settings.
 func TestEnvoyGatewayAuthz(t *testing.T) {
 	config := translated(t, "ext_authz.json", manifests(t, "Let the proxies reach the agent", "Configure ext_authz"))
-	filters := partsOf[*authzv3.ExtAuthz](t, config)
+	filters := envoytest.Parts[*authzv3.ExtAuthz](t, config)
 	if len(filters) != 2 {
 		t.Fatalf("Envoy gets %d filters", len(filters))
 	}
@@ -205,7 +206,7 @@ func TestEnvoyGatewayAuthz(t *testing.T) {
 		}
 		reachesAgent(t, config, f.GetGrpcService())
 	}
-	if mutations := partsOf[*mutationv3.HeaderMutation](t, config); len(mutations) == 0 || mutations[0].GetMutations()[0].GetRemove() != "scriptorium-upstream" {
+	if mutations := envoytest.Parts[*mutationv3.HeaderMutation](t, config); len(mutations) == 0 || mutations[0].GetMutations()[0].GetRemove() != "scriptorium-upstream" {
 		t.Errorf("a client's scriptorium-upstream stays: %v", mutations)
 	}
 	asks := settingsOfRules(t, config)
@@ -232,7 +233,7 @@ func TestEnvoyGatewayAuthz(t *testing.T) {
 func settingsOfRules(t *testing.T, config *adminv3.ConfigDump) map[string]map[string]string {
 	t.Helper()
 	asks := map[string]map[string]string{}
-	for _, table := range partsOf[*routev3.RouteConfiguration](t, config) {
+	for _, table := range envoytest.Parts[*routev3.RouteConfiguration](t, config) {
 		for _, host := range table.GetVirtualHosts() {
 			for _, r := range host.GetRoutes() {
 				var rule string
@@ -262,8 +263,8 @@ func TestEnvoyGatewayProc(t *testing.T) {
 	text := manifests(t, "Let the proxies reach the agent", "Configure ext_authz", "Configure ext_proc")
 	kept := slices.DeleteFunc(strings.Split(text, "---\n"), func(m string) bool { return strings.Contains(m, "kind: SecurityPolicy") })
 	config := translated(t, "ext_proc.json", strings.Join(kept, "---\n"))
-	filters := partsOf[*procfilterv3.ExternalProcessor](t, config)
-	if len(filters) != 1 || len(partsOf[*authzv3.ExtAuthz](t, config)) > 0 {
+	filters := envoytest.Parts[*procfilterv3.ExternalProcessor](t, config)
+	if len(filters) != 1 || len(envoytest.Parts[*authzv3.ExtAuthz](t, config)) > 0 {
 		t.Fatalf("Envoy gets %d filters", len(filters))
 	}
 	f := filters[0]

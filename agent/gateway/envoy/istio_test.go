@@ -12,6 +12,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/envoy/envoytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	docs "github.com/scriptorium-dev/scriptorium/internal/docs/page"
@@ -44,11 +45,11 @@ func TestIstioEnvoyFilter(t *testing.T) {
 	for _, p := range object.Spec.ConfigPatches {
 		values[p.ApplyTo] = string(p.Patch.Value)
 	}
-	cluster := read(t, values["CLUSTER"], &clusterv3.Cluster{})
-	filter := read(t, values["HTTP_FILTER"], &hcmv3.HttpFilter{})
-	routes := read(t, values["ROUTE_CONFIGURATION"], &routev3.RouteConfiguration{})
+	cluster := envoytest.Read(t, values["CLUSTER"], &clusterv3.Cluster{})
+	filter := envoytest.Read(t, values["HTTP_FILTER"], &hcmv3.HttpFilter{})
+	routes := envoytest.Read(t, values["ROUTE_CONFIGURATION"], &routev3.RouteConfiguration{})
 
-	authz := partsOf[*authzv3.ExtAuthz](t, filter)
+	authz := envoytest.Parts[*authzv3.ExtAuthz](t, filter)
 	if len(authz) != 1 || authz[0].GetFailureModeAllow() || authz[0].GetStatusOnError().GetCode() != 503 {
 		t.Fatalf("the page has the filters %v", authz)
 	}
@@ -61,7 +62,7 @@ func TestIstioEnvoyFilter(t *testing.T) {
 	if routes.GetTypedPerFilterConfig()[filter.GetName()] == nil {
 		t.Fatalf("there are no settings for the filter %s", filter.GetName())
 	}
-	settings := partsOf[*authzv3.ExtAuthzPerRoute](t, routes)[0].GetCheckSettings().GetContextExtensions()
+	settings := envoytest.Parts[*authzv3.ExtAuthzPerRoute](t, routes)[0].GetCheckSettings().GetContextExtensions()
 	x := gatewaytest.New()
 	x.Set("acme/gate", newDecider().decide)
 	_, conn := serve(t, grpcsock.Options{Executor: x})
