@@ -148,12 +148,27 @@ func (b *bystanders) run(socket string) {
 		case <-tick.C:
 		}
 		if err := c.call(n); err != nil {
-			b.agent.t.Errorf("during %q a caller over %s who means well got %v", *b.during.Load(), socket, err)
+			b.agent.t.Errorf("during %q a caller over %s who means well got %v; refused by reason: %s", *b.during.Load(), socket, err, b.agent.refused())
 			c.close()
 			c = b.agent.caller(socket)
 		}
 		b.calls.Add(1)
 	}
+}
+
+// refused returns how many calls the agent has refused, by reason.
+func (a *agent) refused() string {
+	text, err := a.metrics()
+	if err != nil {
+		return err.Error()
+	}
+	var refused []string
+	for line := range strings.Lines(text) {
+		if reason, ok := strings.CutPrefix(line, "scriptorium_agent_calls_overloaded_total"); ok && !strings.HasSuffix(line, " 0\n") {
+			refused = append(refused, strings.TrimSpace(reason))
+		}
+	}
+	return strings.Join(refused, ", ")
 }
 
 func (b *bystanders) end() {

@@ -1,6 +1,7 @@
 package spopsock
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,8 +10,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -364,4 +367,37 @@ func TestTenThousandIdleConnections(t *testing.T) {
 	if held > most {
 		t.Errorf("an idle connection holds %d bytes, want at most %d", held, most)
 	}
+}
+
+// TestAFloodLeavesTurns: the goroutines of others run between the questions of a client that sends
+// without end. On a busy machine, they otherwise wait for seconds.
+func TestAFloodLeavesTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var served atomic.Int64
+	_, path := serve(t, Options{Executor: counting{gatewaytest.New(), &served}})
+	c := connect(t, path, "pipelining")
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	const questions, most = 5000, 10
+	go c.send(bytes.Repeat(ask(1, text("script", "acme/echo")), questions))
+	turns := int64(0)
+	for before := served.Load(); before < questions; {
+		runtime.Gosched()
+		if now := served.Load(); now > before {
+			before, turns = now, turns+1
+		}
+	}
+	if turns*most < questions {
+		t.Errorf("%d questions between two turns of another goroutine, want at most %d", questions/turns, most)
+	}
+}
+
+// counting is an Executor that counts what it refuses.
+type counting struct {
+	*gatewaytest.Executor
+	calls *atomic.Int64
+}
+
+func (x counting) Execute(context.Context, *gateway.Call, *gateway.Reply) error {
+	x.calls.Add(1)
+	return budget.ErrOverloaded
 }

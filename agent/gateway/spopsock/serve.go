@@ -3,6 +3,7 @@ package spopsock
 import (
 	"errors"
 	"net"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -91,6 +92,7 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 		defer c.asked.Give(bytes)
 		c.answer(h, q)
 	})
+	runtime.Gosched() // or a client that floods the server starts goroutines before all others get a turn
 	return nil
 }
 
