@@ -51,6 +51,8 @@ func (s *Server) newQuickConn(nc net.Conn) (gateway.Conn, error) {
 // Serve implements gateway.Conn.
 func (c *quickConn) Serve() {
 	c.buf = make([]byte, headBytes)
+	c.answer.conn = c
+	c.answer.reset()
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.ReadTimeout)) // of the first request
 	for first := true; c.read(first); first = false {
 		c.active.Store(c.srv.conns.Now())
@@ -61,15 +63,16 @@ func (c *quickConn) Serve() {
 				return
 			}
 			c.end = copy(c.buf, c.buf[size:c.end])
+			_ = c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout))
 			ctx, cancel := context.WithCancel(c.ctx)
 			there := c.watched(cancel, func() {
-				c.answer.reset()
 				c.srv.decide(&c.answer, req.WithContext(ctx))
 			})
 			cancel()
-			if !there || !c.write() {
+			if !there || !c.answer.finish() {
 				return
 			}
+			c.answer.reset() // at rest, a connection holds nothing of it
 		}
 	}
 }
@@ -89,15 +92,15 @@ func (c *quickConn) read(first bool) bool {
 	return err == nil && !c.srv.conns.Draining()
 }
 
-// write sends the answer, and reports whether the connection goes on.
-func (c *quickConn) write() bool {
-	draining := c.srv.conns.Draining()
-	if err := c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout)); err != nil {
-		return false
-	}
-	_, err := c.nc.Write(c.answer.bytes(draining))
-	return err == nil && !draining
+func (c *quickConn) draining() bool { return c.srv.conns.Draining() }
+
+func (c *quickConn) send(part []byte) error {
+	_, err := c.nc.Write(part)
+	return err
 }
+
+// SetWriteDeadline bounds the time that the client has to read.
+func (c *quickConn) SetWriteDeadline(t time.Time) error { return c.nc.SetWriteDeadline(t) }
 
 // watched makes the call, and reports whether the client is still there. If it goes away during a
 // long call, lost is called.
