@@ -31,6 +31,8 @@ type Request struct {
 	Route string
 	// Params are settings of the gateway for this call.
 	Params map[string]string
+
+	keys keys // of the fields above, which Key has looked at
 }
 
 // Argument appends the one argument of a script that decides about the request: an object,
