@@ -1,9 +1,12 @@
 package middleware_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -65,6 +68,32 @@ func TestWithoutADecision(t *testing.T) {
 		gate.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if served := w.Code == http.StatusNotFound; served != (tt.want == 200) || !served && w.Code != tt.want || w.Header().Get("Scriptorium-Reason") == "" {
 			t.Errorf("fail %q, %v: %d %v", tt.fail, tt.err, w.Code, w.Header())
+		}
+	}
+}
+
+// TestFragments: a request with a "#" in its target is denied, which handlers and what is behind them read
+// differently. An escaped one is no fragment.
+func TestFragments(t *testing.T) {
+	gate, err := middleware.New(fixed{decision: &middleware.Decision{Allow: true}}, middleware.Rule{Script: "acme/gate", Fail: "open"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gate.Handler(http.NotFoundHandler()))
+	defer server.Close()
+	for target, want := range map[string]int{"/admin#/x": 400, "/admin?debug=1#x": 400, "/admin%23/x?debug=1%23x": 404} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", target, resp.Status, want)
 		}
 	}
 }
