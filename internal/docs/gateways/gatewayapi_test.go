@@ -144,7 +144,7 @@ func TestGatewayAPIAsks(t *testing.T) {
 			Transport:     &http.Transport{TLSClientConfig: tlsOf.secure(t)},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
-		gateway := httptest.NewServer(filter.handler(t, port, client, app))
+		gateway := httptest.NewServer(withoutHops(filter.handler(t, port, client, app)))
 		t.Cleanup(gateway.Close)
 		return gateway.Listener.Addr().String()
 	}
@@ -153,5 +153,5 @@ func TestGatewayAPIAsks(t *testing.T) {
 	if err := w.exchange(t, serve(other.Cert, other.Key), exchange{target: "/shop", status: http.StatusUnauthorized}); err != nil {
 		t.Errorf("a gateway with another certificate: %v", err)
 	}
-	w.closed(t, address, map[string]string{"the script fails": "503", "the agent is gone": "500"})
+	w.closed(t, address, map[string]string{"the script fails": "503", "the script is missing": "503", "the agent is gone": "500"})
 }
