@@ -26,6 +26,9 @@ func ParseBy(field, text string) (By, error) {
 // MaxKeyBytes is the length of the longest key. A call with a longer one counts as a call without.
 const MaxKeyBytes = 1024
 
+// MaxKeyName is how many bytes the name of a header, a cookie or a parameter has at most that is a KeySource.
+const MaxKeyName = 128
+
 // KeySource names the part of a client's request that is the key of a call: "request.remote_addr",
 // or a name behind "request.headers.", "request.cookies." or "request.query_params.". The zero
 // KeySource names none.
@@ -44,7 +47,6 @@ const (
 
 const (
 	keyPrefix    = "request."
-	maxKeyName   = 128 // bytes of the name of a header, a cookie or a parameter
 	ownHeaders   = "scriptorium-"
 	wantKeyParts = "want request.headers.NAME, request.cookies.NAME, request.query_params.NAME or request.remote_addr"
 )
@@ -84,7 +86,7 @@ func (s KeySource) Parts() (part KeyPart, name string) {
 
 // isKeyName reports whether the part can have the name: headers and cookies have tokens.
 func isKeyName(name string, part KeyPart) bool {
-	if name == "" || len(name) > maxKeyName {
+	if name == "" || len(name) > MaxKeyName {
 		return false
 	}
 	for _, c := range []byte(name) {

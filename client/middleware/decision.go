@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Decision is what becomes of a request. An agent has checked it.
@@ -59,6 +61,27 @@ func (c *Changes) Apply(h http.Header) {
 	}
 	for _, header := range c.Append {
 		h.Add(header[0], header[1])
+	}
+	c.stay(h)
+}
+
+// stay keeps proxies behind this server from dropping the headers that are set or appended. A client can
+// name headers in Connection, and a proxy passes none of those on.
+func (c *Changes) stay(h http.Header) {
+	lines := h["Connection"]
+	if len(lines) == 0 || len(c.Set)+len(c.Append) == 0 {
+		return
+	}
+	var kept []string
+	for name := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		name = strings.TrimSpace(name)
+		ours := func(header Header) bool { return strings.EqualFold(header[0], name) }
+		if name != "" && !slices.ContainsFunc(c.Set, ours) && !slices.ContainsFunc(c.Append, ours) {
+			kept = append(kept, name)
+		}
+	}
+	if h["Connection"] = []string{strings.Join(kept, ", ")}; len(kept) == 0 {
+		delete(h, "Connection")
 	}
 }
 

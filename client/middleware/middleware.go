@@ -163,6 +163,9 @@ func (g *Gate) decide(w http.ResponseWriter, r *http.Request, remoteIP string) (
 	if !g.rule.EncodedSlashes && hasEncodedSlash(r.URL.EscapedPath()) {
 		return nil, script.Errorf(script.Invalid, "path", "has %%2F or %%5C in it, which servers read differently")
 	}
+	if strings.Contains(r.RequestURI, "#") || strings.Contains(r.URL.RawQuery, "#") {
+		return nil, script.Errorf(script.Invalid, "uri", "has a # in it, which servers read differently")
+	}
 	req := &Request{Request: r, RemoteIP: remoteIP}
 	if g.rule.Body > 0 && r.Body != nil && r.ContentLength != 0 {
 		if err := g.read(w, req); err != nil {

@@ -1,11 +1,16 @@
 package middleware_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -65,6 +70,75 @@ func TestWithoutADecision(t *testing.T) {
 		gate.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if served := w.Code == http.StatusNotFound; served != (tt.want == 200) || !served && w.Code != tt.want || w.Header().Get("Scriptorium-Reason") == "" {
 			t.Errorf("fail %q, %v: %d %v", tt.fail, tt.err, w.Code, w.Header())
+		}
+	}
+}
+
+// TestFragments: a request with a "#" in its target is denied, which handlers and what is behind them read
+// differently. An escaped one is no fragment.
+func TestFragments(t *testing.T) {
+	gate, err := middleware.New(fixed{decision: &middleware.Decision{Allow: true}}, middleware.Rule{Script: "acme/gate", Fail: "open"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gate.Handler(http.NotFoundHandler()))
+	defer server.Close()
+	for target, want := range map[string]int{"/admin#/x": 400, "/admin?debug=1#x": 400, "/admin%23/x?debug=1%23x": 404} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", target, resp.Status, want)
+		}
+	}
+}
+
+// TestClientsKeepNoHeaderBack: a client that names a header in Connection does not have a proxy behind
+// the gate drop what the script has set.
+func TestClientsKeepNoHeaderBack(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintln(w, r.Header["X-User"], r.Header["X-More"], r.Header["X-Own"], r.Header["Upgrade"])
+	}))
+	defer app.Close()
+	target, err := url.Parse(app.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &middleware.Decision{Allow: true, Request: middleware.Changes{Set: []middleware.Header{{"x-user", "ann"}}, Append: []middleware.Header{{"x-more", "1"}}}}
+	gate, err := middleware.New(fixed{decision: d}, middleware.Rule{Script: "acme/gate"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gate.Handler(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}))
+	defer server.Close()
+	for _, connection := range [][]string{nil, {"X-User"}, {"keep-alive, x-USER , x-own", "X-More,"}, {"x-own,Upgrade"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Connection": connection, "X-Own": {"1"}, "Upgrade": {"test"}}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		want := "[ann] [1] [1] []\n"
+		if strings.Contains(strings.Join(connection, ","), "x-own") {
+			want = "[ann] [1] [] []\n"
+		}
+		if strings.Contains(strings.Join(connection, ","), "Upgrade") {
+			want = "[ann] [1] [] [test]\n"
+		}
+		if err != nil || string(body) != want {
+			t.Errorf("Connection: %q: the application gets %q, want %q: %v", connection, body, want, err)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func lowered(headers map[string][]string) map[string][]string {
 // and reports whether that is another one.
 func (r *Request) take(from *Request, d *Decision) bool {
 	c := d.Request
+	r.keys = keys{}
 	if d.Path == nil && d.Query == nil && len(c.Remove)+len(c.Set)+len(c.Append) == 0 {
 		return false
 	}

@@ -21,7 +21,7 @@ func ParseRequest(text []byte) (*Request, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, invalid("uri", "is %.80q: want what the client asks for, with its query, such as /cart?id=7", r.Path)
 	}
-	return r, nil
+	return r, r.Validate()
 }
 
 // member takes a member of a request as JSON.

@@ -22,9 +22,14 @@ const (
 // parameter that comes more than once is no key, so that a client which adds one does not choose
 // between two.
 func (r *Request) Key(source script.KeySource) string {
-	switch part, name := source.Parts(); part {
-	case script.KeyAddress:
+	part, name := source.Parts()
+	if part == script.KeyAddress {
 		return r.RemoteAddr
+	}
+	if r.keys.asked++; r.keys.asked > fewKeys {
+		return r.indexed(part, name)
+	}
+	switch part {
 	case script.KeyHeader:
 		return r.onlyHeader(name)
 	case script.KeyCookie:
@@ -33,6 +38,68 @@ func (r *Request) Key(source script.KeySource) string {
 		return r.onlyParam(name)
 	}
 	return ""
+}
+
+// fewKeys of a request are looked for one by one, which takes no memory. Each script of a chain may have
+// a key of its own, and a client may send many cookies: for more keys, an index is made.
+const fewKeys = 4
+
+// keys are the parts of a request by name. A part that is no key because of others is "".
+type keys struct {
+	asked   int // so often
+	headers map[string]string
+	cookies map[string]string
+	params  map[string]string // as they came
+}
+
+// indexed is Key, with an index.
+func (r *Request) indexed(part script.KeyPart, name string) string {
+	k := &r.keys
+	switch part {
+	case script.KeyHeader:
+		if k.headers == nil {
+			k.headers = make(map[string]string, len(r.Headers))
+			for name, values := range r.Headers {
+				if len(values) > 0 {
+					once(k.headers, lowerOf(name), values[0], len(values) == 1)
+				}
+			}
+		}
+		return k.headers[name]
+	case script.KeyCookie:
+		if k.cookies == nil {
+			k.cookies = map[string]string{}
+			r.eachCookie(func(name, value string) bool {
+				if _, there := k.cookies[name]; !there && isCookie(value) {
+					k.cookies[name] = unquoted(value)
+				}
+				return true
+			})
+		}
+		return k.cookies[name]
+	case script.KeyQuery:
+		if k.params == nil {
+			k.params = map[string]string{}
+			r.eachParam(func(name, text string) bool {
+				if len(name) <= escaped*script.MaxKeyName {
+					if decoded, err := url.QueryUnescape(name); err == nil {
+						once(k.params, decoded, text, true)
+					}
+				}
+				return true
+			})
+		}
+		return param(k.params[name])
+	}
+	return ""
+}
+
+// once notes the value of the name, or "" if there is another one.
+func once(values map[string]string, name, value string, alone bool) {
+	if _, there := values[name]; there || !alone {
+		value = ""
+	}
+	values[name] = value
 }
 
 // onlyHeader returns the value of the header, whose name is in lower case; "" unless it comes once.
@@ -50,7 +117,19 @@ func (r *Request) onlyHeader(name string) (value string) {
 }
 
 // cookie returns the first of the name, as browsers send the most specific one first.
-func (r *Request) cookie(name string) string {
+func (r *Request) cookie(name string) (value string) {
+	r.eachCookie(func(of, text string) bool {
+		if of != name || !isCookie(text) {
+			return true
+		}
+		value = unquoted(text)
+		return false
+	})
+	return value
+}
+
+// eachCookie calls take with the pairs of the cookies, until it returns false.
+func (r *Request) eachCookie(take func(name, value string) bool) {
 	var few [4]string
 	headers := few[:0]
 	for header := range r.Headers {
@@ -64,24 +143,22 @@ func (r *Request) cookie(name string) string {
 		for _, text := range r.Headers[header] {
 			for pair := range strings.SplitSeq(text, ";") {
 				if left -= len(pair) + 1; left < 0 || pairs == maxPairs {
-					return ""
+					return
 				}
-				of, value, ok := strings.Cut(pair, "=")
+				name, value, ok := strings.Cut(pair, "=")
 				if !ok {
 					continue
 				}
-				pairs++
-				if strings.Trim(of, blank) != name {
-					continue
-				}
-				if value = strings.Trim(value, blank); !strings.ContainsFunc(value, isControl) { // else it is no cookie
-					return unquoted(value)
+				if pairs++; !take(strings.Trim(name, blank), strings.Trim(value, blank)) {
+					return
 				}
 			}
 		}
 	}
-	return ""
 }
+
+// isCookie reports whether a cookie can have the value.
+func isCookie(value string) bool { return !strings.ContainsFunc(value, isControl) }
 
 const blank = " \t"
 
@@ -95,31 +172,49 @@ func unquoted(value string) string {
 }
 
 // onlyParam returns the parameter of the query; "" unless it comes once, without escapes that cannot be
-// decoded. It decodes nothing that is too long for the name, or for a key.
-func (r *Request) onlyParam(name string) (value string) {
-	left, pairs, seen := maxParsed, 0, 0
+// decoded. It decodes nothing that is too long for the name.
+func (r *Request) onlyParam(name string) string {
+	var text string
+	seen := 0
+	r.eachParam(func(of, value string) bool {
+		if len(of) <= escaped*len(name) {
+			if decoded, err := url.QueryUnescape(of); err == nil && decoded == name {
+				text, seen = value, seen+1
+			}
+		}
+		return seen <= 1
+	})
+	if seen != 1 {
+		return ""
+	}
+	return param(text)
+}
+
+// eachParam calls take with the parameters of the query as they came, until it returns false.
+func (r *Request) eachParam(take func(name, text string) bool) {
+	left, pairs := maxParsed, 0
 	for pair := range strings.SplitSeq(r.Query, "&") {
 		if left -= len(pair) + 1; left < 0 || pairs == maxPairs {
-			break
+			return
 		}
 		if pair == "" {
 			continue
 		}
-		pairs++
-		of, text, _ := strings.Cut(pair, "=")
-		if len(of) > escaped*len(name) {
-			continue
+		name, text, _ := strings.Cut(pair, "=")
+		if pairs++; !take(name, text) {
+			return
 		}
-		if decoded, err := url.QueryUnescape(of); err != nil || decoded != name {
-			continue
-		}
-		var err error
-		if seen++; seen > 1 || len(text) > escaped*script.MaxKeyBytes {
-			return ""
-		}
-		if value, err = url.QueryUnescape(text); err != nil || len(value) > script.MaxKeyBytes {
-			return ""
-		}
+	}
+}
+
+// param returns the value of a parameter. It decodes nothing that is too long for a key.
+func param(text string) string {
+	if len(text) > escaped*script.MaxKeyBytes {
+		return ""
+	}
+	value, err := url.QueryUnescape(text)
+	if err != nil || len(value) > script.MaxKeyBytes {
+		return ""
 	}
 	return value
 }

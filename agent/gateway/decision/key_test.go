@@ -1,8 +1,10 @@
 package decision_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -36,13 +38,16 @@ func TestKeysOfRequests(t *testing.T) {
 		"request.remote_addr":         "192.0.2.7",
 		"":                            "",
 	} {
-		if got := r.Key(source); got != want {
-			t.Errorf("%s: %q, want %q", source, got, want)
+		one := *r
+		for range 10 { // an index has the last ones
+			if got := one.Key(source); got != want {
+				t.Errorf("%s: %q, want %q", source, got, want)
+			}
 		}
 	}
 	long := strings.Repeat("x", 64<<10)
 	r = &decision.Request{Query: long + "&id=1", Headers: map[string][]string{"cookie": {long, "id=1"}}}
-	for _, source := range []script.KeySource{"request.cookies.id", "request.query_params.id"} {
+	for _, source := range []script.KeySource{"request.cookies.id", "request.query_params.id", "request.cookies.id", "request.query_params.id", "request.cookies.id", "request.query_params.id"} {
 		if got := r.Key(source); got != "" {
 			t.Errorf("%s: %q is behind 64 KiB, which no script sees", source, got)
 		}
@@ -85,5 +90,43 @@ func TestLongNamesAreNotDecoded(t *testing.T) {
 	r := &decision.Request{Query: strings.Repeat("%41", 9000) + "=1&id=" + strings.Repeat("%41", 9000)}
 	if n := testing.AllocsPerRun(10, func() { r.Key("request.query_params.id") }); n != 0 {
 		t.Errorf("%v allocations for a query without a key", n)
+	}
+}
+
+// TestManyKeysOfARequest: a tenant names as many parts of requests as it has scripts on an event, and a
+// client sends as many as it likes. One does not multiply the other.
+func TestManyKeysOfARequest(t *testing.T) {
+	var query, cookies strings.Builder
+	headers := map[string][]string{}
+	for i := range 255 {
+		fmt.Fprintf(&query, "%%6e%060d=1&", i)
+		fmt.Fprintf(&cookies, "n%060d=1; ", i)
+		headers[fmt.Sprintf("N%060d", i)] = []string{"1"}
+	}
+	headers["Cookie"] = []string{cookies.String()}
+	for _, part := range []script.KeyPart{script.KeyHeader, script.KeyCookie, script.KeyQuery} {
+		sources := make([]script.KeySource, script.MaxEventLive)
+		for i := range sources {
+			sources[i] = script.KeySource(fmt.Sprintf("request.%s.m%060d", part, i))
+		}
+		took := func(scripts int) time.Duration {
+			least := time.Hour
+			for range 20 {
+				r := &decision.Request{Query: query.String(), Headers: headers}
+				start := time.Now()
+				for _, source := range sources[:scripts] {
+					if key := r.Key(source); key != "" {
+						t.Fatalf("%s is %q", source, key)
+					}
+				}
+				least = min(least, time.Since(start))
+			}
+			return least
+		}
+		few, all := took(8), took(len(sources))
+		t.Logf("%s: %v for 8 scripts, %v for %d", part, few, all, len(sources))
+		if all > 8*few {
+			t.Errorf("%s: %v for 8 scripts, but %v for %d", part, few, all, len(sources))
+		}
 	}
 }

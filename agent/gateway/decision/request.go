@@ -31,6 +31,17 @@ type Request struct {
 	Route string
 	// Params are settings of the gateway for this call.
 	Params map[string]string
+
+	keys keys // of the fields above, which Key has looked at
+}
+
+// Validate returns an Invalid error if servers read the target differently. HTTP has no "#" in a target.
+// nginx passes it on all the same. Some applications end the path or the query there, and others do not.
+func (r *Request) Validate() error {
+	if strings.Contains(r.Path, "#") || strings.Contains(r.Query, "#") {
+		return invalid("uri", "has a # in it, which servers read differently")
+	}
+	return nil
 }
 
 // Argument appends the one argument of a script that decides about the request: an object,

@@ -132,8 +132,10 @@ func TestCheckRefuses(t *testing.T) {
 	x := newDecider()
 	_, conn := serve(t, grpcsock.Options{Executor: x})
 	for name, spoil := range map[string]func(*authv3.AttributeContext){
-		"no HTTP":        func(a *authv3.AttributeContext) { a.Request = nil },
-		"no certificate": func(a *authv3.AttributeContext) { a.Source.Certificate = "CN=ann" },
+		"no HTTP":               func(a *authv3.AttributeContext) { a.Request = nil },
+		"a fragment":            func(a *authv3.AttributeContext) { a.Request.Http.Path = "/admin#/x" },
+		"a fragment of a query": func(a *authv3.AttributeContext) { a.Request.Http.Path = "/admin?debug=1#x" },
+		"no certificate":        func(a *authv3.AttributeContext) { a.Source.Certificate = "CN=ann" },
 		"a certificate of junk": func(a *authv3.AttributeContext) {
 			a.Source.Certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 		},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	modev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
@@ -168,6 +169,11 @@ func TestProcessWithoutDecision(t *testing.T) {
 		{name: "no decision", settings: map[string]string{"script": "acme/d"}, result: `{"alow":false}`, status: 503, calls: 1},
 		{name: "metadata that is none", settings: open, result: `{"allow":false,"metadata":{"a":1e400}}`, status: 503, calls: 1},
 		{name: "no path", settings: open, spoil: func(in *procv3.ProcessingRequest) { without(in, ":path") }, status: 503},
+		{name: "a fragment", settings: open, spoil: func(in *procv3.ProcessingRequest) {
+			without(in, ":path")
+			headers := in.GetRequestHeaders().GetHeaders()
+			headers.Headers = append(headers.Headers, &corev3.HeaderValue{Key: ":path", RawValue: []byte("/admin#/x")})
+		}, status: 503},
 		{name: "no method", settings: open, spoil: func(in *procv3.ProcessingRequest) { without(in, ":method") }, status: 503},
 		{name: "bodies that come in parts", settings: open, spoil: func(in *procv3.ProcessingRequest) {
 			in.ProtocolConfig.RequestBodyMode = modev3.ProcessingMode_FULL_DUPLEX_STREAMED

@@ -99,6 +99,9 @@ func processed(in *procv3.ProcessingRequest, h *procv3.HttpHeaders) (*request, e
 	if r.Method == "" || r.Path == "" && r.Method != http.MethodConnect {
 		return nil, script.Errorf(script.Invalid, "request_headers", "have no :method or :path: let forward_rules pass them, or list request.method and request.path in request_attributes")
 	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
 	r.RemoteAddr = attributes["source.address"].GetStringValue()
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		r.RemoteAddr = host

@@ -82,6 +82,9 @@ func checked(attributes *authv3.AttributeContext) (*request, error) {
 		r.Body = []byte(http.GetBody())
 	}
 	r.HasBody = len(r.Body) > 0 // Envoy does not tell an empty one from none
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
 	var err error
 	r.ClientCertificate, err = subjectOf(attributes.GetSource())
 	return r, err

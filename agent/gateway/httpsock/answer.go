@@ -229,7 +229,7 @@ func (s *Server) charged(w http.ResponseWriter, r *http.Request, answer func(htt
 	}
 	w.Header()["Content-Length"] = []string{strconv.Itoa(held.body.Len())}
 	w.WriteHeader(held.status)
-	x.write(w, held.body.Bytes())
+	write(x, w, held.body.Bytes())
 }
 
 // heldAnswer holds an answer as far as there is room for it.

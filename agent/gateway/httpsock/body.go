@@ -92,14 +92,20 @@ func (x *exchange) read(b []byte, body io.Reader) ([]byte, error) {
 	}
 }
 
+// holds charges the caller for a part of the answer with so many bytes, beyond those that are free, and
+// reports whether there was room.
+func (x *exchange) holds(bytes int) bool {
+	return bytes <= freeBytes || x.claim.Try(int64(bytes-freeBytes))
+}
+
 // write writes an answer that there is room for.
-func (x *exchange) write(w http.ResponseWriter, answer []byte) {
+func write[T string | []byte](x *exchange, w http.ResponseWriter, answer T) {
 	for len(answer) > 0 {
 		part := answer[:min(partBytes, len(answer))]
 		if len(answer) > partBytes {
 			_ = x.control.SetWriteDeadline(time.Now().Add(readTime))
 		}
-		if _, err := w.Write(part); err != nil {
+		if _, err := w.Write([]byte(part)); err != nil {
 			return // a caller that went away needs no answer
 		}
 		answer = answer[len(part):]

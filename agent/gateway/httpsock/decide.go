@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -24,6 +25,9 @@ const (
 	headerAccel    = "X-Accel-Redirect"
 )
 
+// decisionContentType is that of a decision as JSON.
+var decisionContentType = []string{"application/vnd.scriptorium.decision+json"}
+
 // decide serves a request for a decision, with any method: 200 and no body let the client's
 // request through. Clients can cause the errors of a malformed request. These deny it, also at a
 // gateway that goes on without a decision.
@@ -35,14 +39,29 @@ func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
 	}
 	x := s.newExchange(w, req)
 	defer x.claim.Close()
+	d, text, err := s.settle(x, q, w, req)
+	switch {
+	case err != nil:
+		s.refuse(w, err)
+	case q.json:
+		h := w.Header()
+		h["Content-Type"] = decisionContentType
+		h["Content-Length"] = []string{strconv.Itoa(len(text))}
+		write(x, w, text)
+	default:
+		q.answer(x, w, d)
+	}
+}
+
+// settle makes the decision, and its text if the question wants JSON. The error says why the request is
+// malformed. Nothing that it has needed for that is held while the client reads the answer.
+func (s *Server) settle(x *exchange, q *question, w http.ResponseWriter, req *http.Request) (d decision.Decision, text []byte, err error) {
 	run := decision.NewRun()
 	defer run.Release()
-	var d decision.Decision
 	if err = s.mayAsk(req, q); err == nil {
 		var request *decision.Request
 		if request, err = q.request(x, w, req); err != nil && script.KindOf(err) == script.Invalid {
-			s.refuse(w, err)
-			return
+			return d, nil, err
 		}
 		if err == nil {
 			d, err = s.ask(req, q, run, request)
@@ -57,11 +76,18 @@ func (s *Server) decide(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		s.opts.Logger.Debug("a request gets no decision", "script", q.Target, "error", err)
 	}
-	if d = run.Or(q.Fail, d, err); q.json {
-		s.tell(w, run, &d, err)
-		return
+	d = run.Or(q.Fail, d, err)
+	if !x.holds(len(d.Body)) { // it denies the request, which does not go on because its answer is large
+		d, err = decision.Closed(string(script.Overloaded)), budget.ErrUnread
 	}
-	q.answer(w, d)
+	if !q.json {
+		return d, nil, nil
+	}
+	if text, err = run.Document(&d, err); err == nil && !x.holds(len(text)-len(d.Body)) { // escapes
+		d = decision.Closed(string(script.Overloaded))
+		text, err = run.Document(&d, budget.ErrUnread)
+	}
+	return d, text, err
 }
 
 // mayAsk returns nil if the caller may have the target decide now.
@@ -90,7 +116,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 }
 
 // answer writes the decision.
-func (q *question) answer(w http.ResponseWriter, d decision.Decision) {
+func (q *question) answer(x *exchange, w http.ResponseWriter, d decision.Decision) {
 	h := w.Header()
 	prefix := "" // of the names of headers that the client gets
 	if d.Allow {
@@ -124,7 +150,7 @@ func (q *question) answer(w http.ResponseWriter, d decision.Decision) {
 		h.Set("Content-Length", strconv.Itoa(len(d.Body)))
 	}
 	w.WriteHeader(d.Status)
-	_, _ = w.Write([]byte(d.Body)) // a caller that went away needs no answer
+	write(x, w, d.Body)
 }
 
 // change makes headers of the changes that set and append. The name of one of ours has no prefix.

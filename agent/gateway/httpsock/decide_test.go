@@ -190,8 +190,8 @@ func TestWhatIsAsked(t *testing.T) {
 		{"a path whose escapes are not all its own", "GET", `/v1/decide/acme/d/admin/%2e%2e%2Fpublic"`, "", nil, asked{
 			Method: "GET", Host: "gateway", Path: `/admin/..%2Fpublic"`, RawPath: `/admin/%2e%2e%2Fpublic"`,
 		}},
-		{"a URL whose escapes are not all its own", "GET", "/v1/decide/acme/d", "", []string{"X-Original-Url", `https://shop.example/admin/%2e%2e%2Fpublic"#x?b=%`}, asked{
-			Method: "GET", Scheme: "https", Host: "shop.example", Path: `/admin/..%2Fpublic"#x`, RawPath: `/admin/%2e%2e%2Fpublic"#x`, Query: "b=%",
+		{"a URL whose escapes are not all its own", "GET", "/v1/decide/acme/d", "", []string{"X-Original-Url", `https://shop.example/admin/%2e%2e%2Fpublic";x?b=%`}, asked{
+			Method: "GET", Scheme: "https", Host: "shop.example", Path: `/admin/..%2Fpublic";x`, RawPath: `/admin/%2e%2e%2Fpublic";x`, Query: "b=%",
 		}},
 		{"a URL without a path", "GET", "/v1/decide/acme/d", "", []string{"X-Original-Url", "http://[::1]:80"}, asked{Method: "GET", Scheme: "http", Host: "[::1]:80", Path: "/"}},
 		{"the path of a proxy", "GET", "/v1/decide/acme/d/", "", nil, asked{Method: "GET", Host: "gateway", Path: "/"}},
@@ -246,6 +246,9 @@ func TestWhatIsNotAsked(t *testing.T) {
 		{"a host with a user", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http://ann@shop.example/admin"}},
 		{"a host with a backslash", "fail=open/acme/d", "", 400, []string{"X-Original-Url", `http://shop.example\x/admin`}},
 		{"no host", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http:///admin"}},
+		{"a fragment", "fail=open/acme/d", "", 400, []string{"X-Forwarded-Uri", "/admin#/x"}},
+		{"a fragment behind a query", "fail=open/acme/d", "", 400, []string{"X-Original-Url", "http://shop.example/admin?debug=1#x"}},
+		{"a fragment in the path", "fail=open/acme/d/admin#/x", "", 400, nil},
 		{"a large body", "fail=open/acme/d/", strings.Repeat("x", 1<<20+1), 413, nil},
 		{"an unknown setting", "fial=closed/acme/d", "", 400, []string{"X-Forwarded-Uri", "/"}},
 		{"an unknown value", "fail=yes/acme/d", "", 400, []string{"X-Forwarded-Uri", "/"}},

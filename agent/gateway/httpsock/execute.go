@@ -215,7 +215,7 @@ func (s *Server) succeed(x *exchange, w http.ResponseWriter, r *run) {
 		body = append(body, ']')
 		r.out, r.reply = body, gateway.Reply{} // which is not held twice while the client reads
 	}
-	if more := len(body) - freeBytes; more > 0 && !x.claim.Try(int64(more)) {
+	if !x.holds(len(body)) {
 		s.fail(w, budget.ErrUnread)
 		return
 	}
@@ -225,7 +225,7 @@ func (s *Server) succeed(x *exchange, w http.ResponseWriter, r *run) {
 	}
 	h["Content-Type"] = jsonContentType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.write(w, body)
+	write(x, w, body)
 }
 
 var jsonContentType = []string{"application/json"}

@@ -120,6 +120,9 @@ func (q *question) request(x *exchange, w http.ResponseWriter, req *http.Request
 			return nil, err
 		}
 	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
 	if protocol := req.Header.Get("X-Forwarded-Proto"); protocol != "" {
 		r.Scheme = protocol
 	}

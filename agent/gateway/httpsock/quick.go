@@ -27,8 +27,8 @@ type quickConn struct {
 	end    int
 	answer answer
 
-	long  *time.Timer // until a call is a long one
-	watch chan bool   // gets whether the client is still there, of a call that is
+	long  *time.Timer   // until a call is a long one
+	watch chan struct{} // gets an element when watchClient ends
 	lost  context.CancelFunc
 }
 
@@ -40,7 +40,7 @@ const (
 )
 
 func (s *Server) newQuickConn(nc net.Conn) (gateway.Conn, error) {
-	c := &quickConn{srv: s, nc: nc, watch: make(chan bool, 1)}
+	c := &quickConn{srv: s, nc: nc, watch: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(s.conns.Context(), peerKey{}, s.newPeer(nc)))
 	c.active.Store(s.conns.Now())
 	c.long = time.AfterFunc(time.Hour, c.watchClient)
@@ -51,6 +51,8 @@ func (s *Server) newQuickConn(nc net.Conn) (gateway.Conn, error) {
 // Serve implements gateway.Conn.
 func (c *quickConn) Serve() {
 	c.buf = make([]byte, headBytes)
+	c.answer.conn = c
+	c.answer.reset()
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.ReadTimeout)) // of the first request
 	for first := true; c.read(first); first = false {
 		c.active.Store(c.srv.conns.Now())
@@ -61,15 +63,14 @@ func (c *quickConn) Serve() {
 				return
 			}
 			c.end = copy(c.buf, c.buf[size:c.end])
+			_ = c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout))
 			ctx, cancel := context.WithCancel(c.ctx)
-			there := c.watched(cancel, func() {
-				c.answer.reset()
-				c.srv.decide(&c.answer, req.WithContext(ctx))
-			})
+			c.watched(cancel, func() { c.srv.decide(&c.answer, req.WithContext(ctx)) })
 			cancel()
-			if !there || !c.write() {
+			if !c.answer.finish() {
 				return
 			}
+			c.answer.reset() // at rest, a connection holds nothing of it
 		}
 	}
 }
@@ -89,41 +90,40 @@ func (c *quickConn) read(first bool) bool {
 	return err == nil && !c.srv.conns.Draining()
 }
 
-// write sends the answer, and reports whether the connection goes on.
-func (c *quickConn) write() bool {
-	draining := c.srv.conns.Draining()
-	if err := c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout)); err != nil {
-		return false
-	}
-	_, err := c.nc.Write(c.answer.bytes(draining))
-	return err == nil && !draining
+func (c *quickConn) draining() bool { return c.srv.conns.Draining() }
+
+func (c *quickConn) send(part []byte) error {
+	_, err := c.nc.Write(part)
+	return err
 }
 
-// watched makes the call, and reports whether the client is still there. If it goes away during a
-// long call, lost is called.
-func (c *quickConn) watched(lost context.CancelFunc, call func()) (there bool) {
+// SetWriteDeadline bounds the time that the client has to read.
+func (c *quickConn) SetWriteDeadline(t time.Time) error { return c.nc.SetWriteDeadline(t) }
+
+// watched makes the call. If the client goes away during a long call, lost is called. A client that only
+// sends no more gets the answer, and those to what it has sent before.
+func (c *quickConn) watched(lost context.CancelFunc, call func()) {
 	c.lost = lost
 	c.long.Reset(longCall)
 	call()
 	if c.long.Stop() {
-		return true
+		return
 	}
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
-	there = <-c.watch
-	return there && c.nc.SetReadDeadline(time.Time{}) == nil
+	<-c.watch
+	_ = c.nc.SetReadDeadline(time.Time{}) // if that fails, so does what comes next
 }
 
 // watchClient reads what the client sends during a long call, which it may before the answer.
 func (c *quickConn) watchClient() {
-	there := true
 	if c.end < len(c.buf) {
 		n, err := c.nc.Read(c.buf[c.end:])
 		c.end += n
-		if there = err == nil || errors.Is(err, os.ErrDeadlineExceeded); !there {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.lost()
 		}
 	}
-	c.watch <- there
+	c.watch <- struct{}{}
 }
 
 // pass has net/http serve what is not served yet, and waits until the connection ends.

@@ -128,8 +128,12 @@ func TestQuickAnswers(t *testing.T) {
 	x := gatewaytest.New()
 	x.Set("acme/gate", saysWhatItGot)
 	_, path, _ := serve(t, httpsock.Options{Executor: x})
+	x.Set("acme/long", deniesAtLength)
 	for _, raw := range heads {
 		differ(t, path, raw)
+	}
+	for _, raw := range lengthyAsks {
+		differ(t, path, raw+nginxAsks+raw)
 	}
 	if got := exchanged(t, path, nginxAsks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, "/shop") {
 		t.Errorf("nginx gets\n%s", got)

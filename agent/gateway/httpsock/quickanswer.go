@@ -8,27 +8,43 @@ import (
 	"time"
 )
 
-// answer is an http.ResponseWriter that keeps the answer. It is used again for each request.
+// answer is an http.ResponseWriter that keeps the answer until it is complete. What a handler writes
+// beyond keptAnswer goes to the client at once, as that of net/http does: the handler charges the caller
+// for it until it has returned. It is used again for each request.
 type answer struct {
-	header http.Header
-	status int
-	body   []byte
-	out    bytes.Buffer
+	conn    answered
+	header  http.Header
+	status  int
+	out     bytes.Buffer // what the client does not have yet
+	body    []byte       // behind the head, which is not in out yet
+	begun   bool         // the head is in out, or sent
+	closing bool         // the head says that the connection ends
+	err     error        // of what was sent
 }
 
-// keptAnswer is the size from which on a buffer is not kept.
-const keptAnswer = 16 << 10
+// answered is the connection of an answer.
+type answered interface {
+	// draining reports whether the answer is the last one of the connection.
+	draining() bool
+	// send sends a part of an answer.
+	send(part []byte) error
+	SetWriteDeadline(t time.Time) error
+}
 
+// keptAnswer is the size from which on a connection keeps no answer, and no buffer at rest.
+const keptAnswer = 4 << 10
+
+// reset forgets the answer.
 func (a *answer) reset() {
 	if a.header == nil {
 		a.header = http.Header{}
 	}
 	clear(a.header)
-	a.status, a.body = 0, nil
 	if a.out.Cap() > keptAnswer {
 		a.out = bytes.Buffer{}
 	}
 	a.out.Reset()
+	a.status, a.body, a.begun, a.closing, a.err = 0, nil, false, false, nil
 }
 
 // Header implements http.ResponseWriter.
@@ -41,26 +57,42 @@ func (a *answer) WriteHeader(status int) {
 	}
 }
 
+// SetWriteDeadline is for an http.ResponseController.
+func (a *answer) SetWriteDeadline(t time.Time) error { return a.conn.SetWriteDeadline(t) }
+
 // Write implements http.ResponseWriter.
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
-	a.body = append(a.body, p...)
-	return len(p), nil
+	if !a.begun && (len(a.body)+len(p) <= keptAnswer || a.header["Content-Length"] == nil) {
+		a.body = append(a.body, p...)
+		return len(p), nil
+	}
+	if !a.begun {
+		a.begin()
+		a.flush()
+	}
+	if a.hasBody() && a.err == nil {
+		a.err = a.conn.send(p)
+	}
+	return len(p), a.err
 }
 
-// bytes returns the whole answer, which holds until the next one. closing: it is the last of the connection.
-func (a *answer) bytes(closing bool) []byte {
-	a.WriteHeader(http.StatusOK)
-	hasBody := a.status >= http.StatusOK && a.status != http.StatusNoContent && a.status != http.StatusNotModified
-	if hasBody && a.header["Content-Length"] == nil {
+func (a *answer) hasBody() bool {
+	return a.status >= http.StatusOK && a.status != http.StatusNoContent && a.status != http.StatusNotModified
+}
+
+// begin writes the head, and what there is of the body.
+func (a *answer) begin() {
+	if a.hasBody() && a.header["Content-Length"] == nil {
 		a.header["Content-Length"] = []string{strconv.Itoa(len(a.body))}
 	}
 	if a.header["Date"] == nil {
 		a.header["Date"] = date()
 	}
-	if closing {
+	if a.closing = a.conn.draining(); a.closing {
 		a.header["Connection"] = []string{"close"}
 	}
+	a.begun = true
 	a.out.WriteString("HTTP/1.1 ")
 	a.out.WriteString(strconv.Itoa(a.status))
 	a.out.WriteByte(' ')
@@ -68,10 +100,27 @@ func (a *answer) bytes(closing bool) []byte {
 	a.out.WriteString("\r\n")
 	_ = a.header.Write(&a.out) // a buffer takes everything
 	a.out.WriteString("\r\n")
-	if hasBody {
+	if a.hasBody() {
 		a.out.Write(a.body)
 	}
-	return a.out.Bytes()
+	a.body = nil
+}
+
+func (a *answer) flush() {
+	if a.out.Len() > 0 {
+		a.err = a.conn.send(a.out.Bytes())
+		a.out.Reset()
+	}
+}
+
+// finish sends what the client does not have yet, and reports whether the connection goes on.
+func (a *answer) finish() bool {
+	a.WriteHeader(http.StatusOK)
+	if !a.begun {
+		a.begin()
+	}
+	a.flush()
+	return a.err == nil && !a.closing && !a.conn.draining()
 }
 
 // dated is a header Date, and the second that it is of.

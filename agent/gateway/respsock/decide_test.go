@@ -97,6 +97,8 @@ func TestDecideWantsARequest(t *testing.T) {
 		{[]any{`{"uri":"/","Method":"GET"}`}, "INVALID Method: is unknown: the names of members are in lower case"},
 		{[]any{`{"uri":"/","path":"/"}`}, "INVALID path: is unknown"},
 		{[]any{`{"method":"GET"}`}, `INVALID uri: is ""`},
+		{[]any{`{"uri":"/admin#/x"}`, "FAIL", "open"}, "INVALID uri: has a # in it"},
+		{[]any{`{"uri":"/admin?debug=1#x"}`, "FAIL", "open"}, "INVALID uri: has a # in it"},
 		{[]any{`[]`}, "INVALID the argument is no request"},
 		{[]any{`{"uri":"/"`}, "INVALID the argument is no request"},
 		{[]any{`{"uri":"/"}`, "FAIL", "opne"}, "INVALID fail"},

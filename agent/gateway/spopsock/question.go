@@ -52,7 +52,7 @@ func parseNotify(d *decoder) (*question, error) {
 		wrong = firstOf(wrong, script.Errorf(script.Invalid, "message", "there are %d for one event: want one", messages))
 	}
 	if wrong == nil {
-		wrong = q.Target.Validate()
+		wrong = firstOf(q.Target.Validate(), q.request.Validate())
 	}
 	return q, wrong
 }

@@ -221,6 +221,8 @@ func TestWhatIsNotAsked(t *testing.T) {
 		"a parameter without one": ask(1, append(ours, text("param.", "GET"))...),
 		"an argument twice":       ask(1, append(ours, text("path", "/public"), text("path", "/admin"))...),
 		"two addresses":           ask(1, append(ours, text("src", "192.0.2.1"), text("remote_addr", "192.0.2.2"))...),
+		"a fragment":              ask(1, append(ours, text("path", "/admin#/x"))...),
+		"a fragment of a query":   ask(1, append(ours, text("path", "/admin"), text("query", "debug=1#x"))...),
 		"another fail":            ask(1, text("script", "acme/d"), text("fail", "opened")),
 		"no time":                 ask(1, append(ours, text("timeout", "-1s"))...),
 		"headers of numbers":      ask(1, append(ours, arg{"headers", numberValue(7)})...),

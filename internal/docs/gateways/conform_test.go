@@ -31,6 +31,7 @@ func exchanges() []exchange {
 		{name: "a quote in a header", target: "/shop", headers: []string{"X-Odd", `a"b\'`, "Cookie", "user=ann"}, status: 200, answer: "GET /shop for ann: ", served: true},
 		{name: "a body passes", method: "POST", target: "/shop", body: "hello", status: 200, answer: "POST /shop for : hello", served: true},
 		{name: "a copied header is not the client's", target: "/shop", headers: []string{"X-User", "ann"}, status: 200, answer: "GET /shop for : ", served: true},
+		{name: "a header held back", target: "/shop", headers: []string{"Connection", "X-User", "Cookie", "user=ann"}, status: 200, answer: "GET /shop for ann: ", served: true},
 		{name: "deny", target: "/admin", status: 403, answer: "not you\n"},
 		{name: "allow there", target: "/admin", headers: []string{"Cookie", "user=ann"}, status: 200, served: true},
 		{name: "deny with a query", target: "/admin?fail=open&accel=@app", status: 403},

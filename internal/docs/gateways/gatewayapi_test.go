@@ -144,7 +144,7 @@ func TestGatewayAPIAsks(t *testing.T) {
 			Transport:     &http.Transport{TLSClientConfig: tlsOf.secure(t)},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
-		gateway := httptest.NewServer(filter.handler(t, port, client, app))
+		gateway := httptest.NewServer(withoutHops(filter.handler(t, port, client, app)))
 		t.Cleanup(gateway.Close)
 		return gateway.Listener.Addr().String()
 	}

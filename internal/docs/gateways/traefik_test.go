@@ -84,7 +84,21 @@ func (c *traefik) handler(t *testing.T) http.Handler {
 			t.Fatalf("there is no middleware %s", name)
 		}
 	}
-	return h
+	return withoutHops(h)
+}
+
+// withoutHops is removeConnectionHeaders of pkg/middlewares/forwardedheaders/forwarded_header.go: an entry
+// point drops the headers that a client names in Connection before any middleware sets one.
+func withoutHops(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, names := range r.Header["Connection"] {
+			for name := range strings.SplitSeq(names, ",") {
+				r.Header.Del(strings.TrimSpace(name))
+			}
+		}
+		r.Header.Del("Connection")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // customHeaders is modifyCustomRequestHeaders of pkg/middlewares/headers/header.go.
@@ -294,8 +308,8 @@ func (w *world) traefik(t *testing.T, text, token string, overwrites bool) {
 	} else if _ = resp.Body.Close(); resp.Header.Get("Location") != "/login?to=/account" {
 		t.Errorf("the redirect leads to %s", resp.Header.Get("Location"))
 	}
-	if overwrites { // a client that has the token removed by name is denied
-		if err := w.exchange(t, address, exchange{target: "/shop", headers: []string{"Connection", "scriptorium-token"}, status: 401}); err != nil {
+	if overwrites { // a client that names the token has its own removed, and no other
+		if err := w.exchange(t, address, exchange{target: "/shop", headers: []string{"Connection", "scriptorium-token"}, status: 200, served: true}); err != nil {
 			t.Errorf("a client that removes the token: %v", err)
 		}
 	}
