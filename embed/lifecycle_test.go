@@ -31,7 +31,7 @@ func TestTwoAgents(t *testing.T) {
 	same.Name, same.StateDir = "three", same.StateDir+"/../two/."
 	if third, err := embed.Start(t.Context(), same); err == nil {
 		t.Error("two agents have one folder", third.Close(t.Context()))
-	} else if e := script.AsError(err); e.Kind != script.Invalid || e.Field != "state_dir" || !strings.Contains(e.Message, "in use by another agent") || !strings.Contains(e.Message, "own") {
+	} else if e := script.AsError(err); e.Kind != script.Invalid || e.Field != "state_dir" || !strings.Contains(e.Message, "in use by another agent") || !strings.Contains(e.Message, "this one") || !strings.Contains(e.Message, "own") {
 		t.Errorf("the error does not say what to do: %v", err)
 	}
 	w.Publish(t, localtest.Manifest("greet", strings.Replace(greet, "Hello", "Welcome", 1)), 2)
