@@ -44,10 +44,11 @@ type Agent struct {
 	// calling is held for reading by each call. Close takes it for good.
 	calling sync.RWMutex
 	closing sync.Once
+	left    atomic.Bool // Close was called
 	closed  error
 	cancel  context.CancelFunc
 	ended   chan struct{}         // Run has returned
-	failure atomic.Pointer[error] // of Run, while nobody closes the agent
+	failure atomic.Pointer[error] // of Run
 }
 
 // Start loads the state folder, and follows the registry from then on. The agent serves what is on disk
@@ -127,20 +128,40 @@ func (a *Agent) Position() gateway.Position { return a.executor.Position() }
 // Name of the agent in its fleet.
 func (a *Agent) Name() string { return a.name }
 
-// Ready returns why the agent has nothing to answer from yet, or nil.
-func (a *Agent) Ready() error { return a.node.NotReady() }
+// Ready returns why the agent has nothing to answer from: not yet, or not any more. It returns nil if it has.
+func (a *Agent) Ready() error {
+	if a.left.Load() {
+		return errClosed
+	}
+	return a.node.NotReady()
+}
 
 // Degraded says what keeps the agent from being current; "" if it is.
 func (a *Agent) Degraded() string {
-	if failed := a.failure.Load(); failed != nil {
-		return fmt.Sprintf("the agent follows the registry no more, until it is started again: %v", *failed)
+	if a.left.Load() {
+		return errClosed.Error()
+	}
+	if err := a.failed(); err != nil {
+		return err.Error()
 	}
 	return a.node.Degraded(time.Now())
 }
 
+// failed returns why the agent has stopped following the registry by itself, or nil.
+func (a *Agent) failed() error {
+	failure := a.failure.Load()
+	if failure == nil {
+		return nil
+	}
+	return script.Errorf(script.Unavailable, "", "the agent follows the registry no more, until it is started again: %w", *failure)
+}
+
 // WaitReady returns nil once the agent has something to answer from, or ctx's error. Of a new agent that
-// is after the first answer of the registry.
+// is after the first answer of the registry. It returns an error if the agent is closed, or fails.
 func (a *Agent) WaitReady(ctx context.Context) error {
+	if a.left.Load() {
+		return errClosed
+	}
 	if a.Ready() == nil {
 		return nil
 	}
@@ -148,6 +169,9 @@ func (a *Agent) WaitReady(ctx context.Context) error {
 	case <-a.node.FirstSync():
 		return nil
 	case <-a.ended:
+		if err := a.failed(); err != nil && !a.left.Load() {
+			return err
+		}
 		return errClosed
 	case <-ctx.Done():
 		return errors.Join(a.Ready(), context.Cause(ctx))
@@ -157,10 +181,12 @@ func (a *Agent) WaitReady(ctx context.Context) error {
 // Collector returns the agent's metrics, which have the names of agentd's.
 func (a *Agent) Collector() prometheus.Collector { return a.metrics }
 
-// Close refuses new calls, and waits for those in flight until ctx is done. Then it tells the registry
-// that the agent leaves, and releases the state folder. It may be called again.
+// Close refuses new calls, and waits for those in flight until ctx is done. Calls that are in flight then
+// end by their own limits. Close tells the registry that the agent leaves, and releases the state folder.
+// It may be called again: it returns when the first call has returned, with the same error.
 func (a *Agent) Close(ctx context.Context) error {
 	a.closing.Do(func() {
+		a.left.Store(true)
 		idle := make(chan struct{})
 		go func() {
 			a.calling.Lock() // for good

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/embed"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -46,9 +45,6 @@ func TestAnEmbeddedAgent(t *testing.T) {
 	}
 
 	cfg := w.Embedded(t, "shop")
-	if _, err := embed.Start(t.Context(), cfg); err == nil {
-		t.Fatal("two agents have one state folder")
-	}
 	if err := w.Stack.StopRegistry(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -112,34 +108,6 @@ func TestLimitsHold(t *testing.T) {
 		}
 		calls.Wait()
 		says(t, a, "Hello, ann")
-	}
-}
-
-// TestClose lets a call finish that is in flight, and refuses others.
-func TestClose(t *testing.T) {
-	w := localtest.Start(t, 0)
-	a := w.Embed(t, "shop")
-	w.Publish(t, localtest.Manifest("spins", `function handle() while true do end end`), 1)
-	running := make(chan struct{})
-	ended := make(chan error)
-	call := gateway.Call{Script: "acme/spins"}
-	go func() {
-		close(running)
-		var reply gateway.Reply
-		ended <- a.Execute(context.WithoutCancel(t.Context()), &call, &reply)
-	}()
-	<-running
-	closed := make(chan error)
-	go func() { closed <- a.Close(context.WithoutCancel(t.Context())) }()
-	err := <-ended
-	if kind := script.KindOf(err); kind != script.Timeout && kind != script.Limit && kind != script.Unavailable {
-		t.Errorf("the call: %v", err)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	if err := a.WaitReady(t.Context()); err != nil && script.KindOf(err) != script.Unavailable {
-		t.Error(err)
 	}
 }
 

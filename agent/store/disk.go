@@ -212,7 +212,11 @@ func lockFolder(dir string) (*os.File, error) {
 		n, _ := f.ReadAt(holder, 0)
 		_ = f.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("the state folder %s is in use by another agent (process %s): give each agent a folder of its own", dir, holder[:n])
+			process := string(holder[:n])
+			if process == strconv.Itoa(os.Getpid()) {
+				process += ", which is this one"
+			}
+			return nil, fmt.Errorf("the state folder %s is %w (process %s): give each agent a folder of its own", dir, ErrInUse, process)
 		}
 		return nil, fmt.Errorf("lock the state folder %s: %w", dir, err)
 	}

@@ -78,6 +78,9 @@ type Source struct {
 // its check. It can be fetched again.
 var ErrMissing = errors.New("the source is not in the store")
 
+// ErrInUse is returned when another agent has the folder.
+var ErrInUse = errors.New("in use by another agent")
+
 // Store is a folder that this process has to itself. It is safe for concurrent
 // use; Commit, SaveCursor and PutSources wait for one another, and who reads a
 // sound source waits for nobody. It keeps at most journalSize of sources and entries, and

@@ -114,7 +114,7 @@ func (h *Handler) decider(ctx caddy.Context) (middleware.Decider, error) {
 	case h.Agent == nil:
 		return nil, errors.New("there is no agent: configure one in the global options, as scriptorium { registry … }, or name the socket of one")
 	}
-	agent, release, err := acquire(h.Agent)
+	agent, release, err := agents.acquire(h.Agent)
 	if err != nil {
 		return nil, err
 	}

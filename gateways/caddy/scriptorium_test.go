@@ -48,13 +48,14 @@ type site struct {
 	address string
 	app     *httptest.Server
 	state   string
+	admin   string // where Caddy's API is; "off" by default
 }
 
 func newSite(tb testing.TB) *site {
 	tb.Helper()
 	tb.Setenv("XDG_DATA_HOME", tb.TempDir())
 	tb.Setenv("XDG_CONFIG_HOME", tb.TempDir())
-	s := &site{t: tb, world: localtest.Start(tb, 1), address: porttest.Address(tb)}
+	s := &site{t: tb, world: localtest.Start(tb, 1), address: porttest.Address(tb), admin: "off"}
 	s.app = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-App", "yes")
@@ -73,26 +74,35 @@ func newSite(tb testing.TB) *site {
 }
 
 // agent are the settings of the agent.
-func (s *site) agent() string {
-	cfg := s.world.Embedded(s.t, "caddy")
-	return fmt.Sprintf("name caddy\nregistry %s\nnats_url %s\ntrusted_key %s\nstate_dir %s\nnats_user %s\nnats_password_file %s\ninsecure_plaintext\n",
-		cfg.Registry, cfg.NATS[0], cfg.TrustedKeys[0], s.state, cfg.NATSUser, cfg.NATSPasswordFile)
+func (s *site) agent() string { return s.agentIn("caddy", s.state) }
+
+// agentIn are the settings of an agent with that name and that folder.
+func (s *site) agentIn(name, state string) string {
+	cfg := s.world.Embedded(s.t, name)
+	return fmt.Sprintf("name %s\nregistry %s\nnats_url %s\ntrusted_key %s\nstate_dir %s\nnats_user %s\nnats_password_file %s\ninsecure_plaintext\n",
+		name, cfg.Registry, cfg.NATS[0], cfg.TrustedKeys[0], state, cfg.NATSUser, cfg.NATSPasswordFile)
 }
 
 // load has Caddy take the configuration: the global settings of the agent, and a route.
 func (s *site) load(agent, route string) error {
 	s.t.Helper()
-	text := "{\nadmin off\nauto_https off\ngrace_period 1s\n"
+	config, err := s.adapt(agent, route)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+// adapt returns the configuration as JSON.
+func (s *site) adapt(agent, route string) ([]byte, error) {
+	text := "{\nadmin " + s.admin + "\nauto_https off\ngrace_period 1s\n"
 	if agent != "" {
 		text += "scriptorium {\n" + agent + "}\n"
 	}
 	text += "}\nhttp://" + s.address + " {\nlog\n" + route + "\n}\n"
 	adapter := caddyconfig.GetAdapter("caddyfile")
 	config, _, err := adapter.Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		return err
-	}
-	return caddy.Load(config, true)
+	return config, err
 }
 
 func (s *site) mustLoad(agent, route string) {

@@ -5,12 +5,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -53,6 +55,9 @@ func Open(cfg Config) (*Node, error) {
 	cfg.Software, cfg.Engines = version.String(), []engine.Engine{scripts}
 	cfg.DialOptions, cfg.NATSSecurity, cfg.Trusted, cfg.Publishers = secure.dial, secure.nats, secure.keyring, secure.publishers
 	a, err := agent.Open(cfg.Config)
+	if errors.Is(err, store.ErrInUse) {
+		return nil, script.Errorf(script.Invalid, "--state-dir", "%w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
