@@ -27,6 +27,7 @@ const caddyfile = `
 		request_header -X-Route
 		request_header -X-User
 		request_header -X-Original-*
+		request_header Connection (?i)x-(user|route) keep-alive
 		forward_auth unix//run/scriptorium/http.sock {
 			uri /v1/decide/` + tenant + `/` + front + `
 			copy_headers X-Route X-User

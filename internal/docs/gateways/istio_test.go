@@ -54,7 +54,8 @@ func (p *overHTTP) handler(t *testing.T, socket string, app *url.URL) http.Handl
 	}
 	t.Cleanup(agent.CloseIdleConnections)
 	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(app) }}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	// As sanitizeConnectionHeader of source/common/http/utility.cc does, before any filter.
+	return withoutHops(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		checked, err := p.check(r, agent)
 		if err != nil || checked.status >= http.StatusInternalServerError { // an error, also if the agent has denied
 			w.WriteHeader(onError)
@@ -76,7 +77,7 @@ func (p *overHTTP) handler(t *testing.T, socket string, app *url.URL) http.Handl
 			}
 		}
 		next.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // checkResult is the agent's answer about a request.
