@@ -46,7 +46,7 @@ func (u *unadmitted) Execute(ctx context.Context, call *gateway.Call, reply *gat
 }
 
 // Chain is gateway.Executor's.
-func (*unadmitted) Chain(dst []gateway.Link, _, _ string, _ *script.Asked, _ *gateway.Call) ([]gateway.Link, error) {
+func (*unadmitted) Chain(dst []gateway.Link, _, _ string, _ *script.Attributes, _ *gateway.Call) ([]gateway.Link, error) {
 	return dst, nil
 }
 

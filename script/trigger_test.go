@@ -115,10 +115,10 @@ func TestMatches(t *testing.T) {
 		{header("x-gamma", script.AnyValue), "GET", "a", "/", false},
 		{matching(script.Match{Methods: []string{"GET"}, Hosts: []string{"b"}}), "GET", "a", "/", false},
 	} {
-		asked := script.AskedOf(tt.method, tt.host, tt.path, func(name string) []string {
+		attributes := script.AttributesOf(tt.method, tt.host, tt.path, func(name string) []string {
 			return map[string][]string{"x-beta": {"1", "2"}}[name]
 		})
-		if got := tt.trigger.Match.Matches(&asked); got != tt.want {
+		if got := tt.trigger.Match.Matches(&attributes); got != tt.want {
 			t.Errorf("%+v: %v for %s %s%s", tt.trigger.Match, got, tt.method, tt.host, tt.path)
 		}
 	}

@@ -127,14 +127,14 @@ func TestEditions(t *testing.T) {
 func BenchmarkChain(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		table := filledChains(n)
-		asked := script.AskedOf("GET", "shop.example", "/cart", nil)
+		attributes := script.AttributesOf("GET", "shop.example", "/cart", nil)
 		b.Run(fmt.Sprint("scripts=", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				releases, _ := table.Chain("acme", "pre-route")
 				matching := 0
 				for _, r := range releases {
-					if r.Trigger.Match.Matches(&asked) {
+					if r.Trigger.Match.Matches(&attributes) {
 						matching++
 					}
 				}

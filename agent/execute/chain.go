@@ -10,7 +10,7 @@ import (
 
 // Chain implements gateway.Executor. It looks at the scripts of the tenant that have the event, and
 // at no others. What the key of the call runs decides: a candidate has a trigger of its own.
-func (x *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script.Asked, call *gateway.Call) ([]gateway.Link, error) {
+func (x *Executor) Chain(dst []gateway.Link, tenant, event string, attributes *script.Attributes, call *gateway.Call) ([]gateway.Link, error) {
 	releases, count := x.table.Chain(tenant, event)
 	switch {
 	case count == 0 && x.table.Len() == 0:
@@ -26,7 +26,7 @@ func (x *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script
 		if live.Keyed != nil {
 			r = live.For(call.KeyFrom(live.KeySource()))
 		}
-		if r.Trigger.Event != event || !r.Trigger.Match.Matches(asked) {
+		if r.Trigger.Event != event || !r.Trigger.Match.Matches(attributes) {
 			continue
 		}
 		inTurn = inTurn && r.Trigger.Priority == live.Trigger.Priority

@@ -18,15 +18,15 @@ func on(event string, priority int, match script.Match) func(*script.Release) {
 	}
 }
 
-func askedOf(path string) *script.Asked {
-	asked := script.AskedOf("GET", "shop.example", path, func(string) []string { return nil })
-	return &asked
+func attributesOf(path string) *script.Attributes {
+	attributes := script.AttributesOf("GET", "shop.example", path, func(string) []string { return nil })
+	return &attributes
 }
 
 func TestChain(t *testing.T) {
 	n := newNode(t, 1<<20, 2, 2)
 	chain := func(event, path string) string {
-		links, err := n.Chain(nil, "acme", event, askedOf(path), &gateway.Call{})
+		links, err := n.Chain(nil, "acme", event, attributesOf(path), &gateway.Call{})
 		if err != nil {
 			return string(script.KindOf(err))
 		}
@@ -36,7 +36,7 @@ func TestChain(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	if _, err := n.Chain(nil, "acme", "pre", askedOf("/"), &gateway.Call{}); script.KindOf(err) != script.NotFound || !strings.Contains(err.Error(), "has no scripts") {
+	if _, err := n.Chain(nil, "acme", "pre", attributesOf("/"), &gateway.Call{}); script.KindOf(err) != script.NotFound || !strings.Contains(err.Error(), "has no scripts") {
 		t.Errorf("an agent without scripts: %v", err)
 	}
 	n.publish("a", on("pre", 0, script.Match{}), "one", "two")
@@ -57,7 +57,7 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", tt.event, tt.path, got, tt.want)
 		}
 	}
-	if links, err := n.Chain(nil, "acme", "full", askedOf("/"), &gateway.Call{}); err != nil || len(links) != script.MaxChain {
+	if links, err := n.Chain(nil, "acme", "full", attributesOf("/"), &gateway.Call{}); err != nil || len(links) != script.MaxChain {
 		t.Errorf("a full chain: %d, %v", len(links), err)
 	}
 	n.publish("one-more", on("full", 0, script.Match{PathPrefixes: []string{"/x"}}), "one")
@@ -103,7 +103,7 @@ func TestAChainIsOfOneMoment(t *testing.T) {
 				default:
 				}
 				var err error
-				links, err = n.Chain(links[:0], "acme", "pre", askedOf("/"), &gateway.Call{})
+				links, err = n.Chain(links[:0], "acme", "pre", attributesOf("/"), &gateway.Call{})
 				if script.KindOf(err) == script.NotFound {
 					continue // all are disabled, or gone
 				}

@@ -142,7 +142,7 @@ func TestAChainByKey(t *testing.T) {
 			live := n.table.Get("acme/b")
 			for key, want := range map[string]string{in: tt.in, out: tt.out, "": tt.out} {
 				call := gateway.Call{Request: headers{"x-user": key}}
-				links, err := n.Chain(nil, "acme", "pre", askedOf("/"), &call)
+				links, err := n.Chain(nil, "acme", "pre", attributesOf("/"), &call)
 				if err != nil {
 					t.Fatal(err)
 				}

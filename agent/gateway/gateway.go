@@ -21,7 +21,7 @@ type Executor interface {
 	// request, in their order: all as they are live at one moment, and each in the version that the key
 	// of the call runs. There are none if none matches. Its errors are *script.Error: NotFound if no
 	// script has the event, Limit if too many have it or match.
-	Chain(dst []Link, tenant, event string, asked *script.Asked, call *Call) ([]Link, error)
+	Chain(dst []Link, tenant, event string, attributes *script.Attributes, call *Call) ([]Link, error)
 
 	// List returns the live scripts in order of tenant and name.
 	List() []Script

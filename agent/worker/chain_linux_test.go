@@ -31,8 +31,8 @@ func TestAChainInAProcess(t *testing.T) {
 	publish("d", 1, `function handle() error("a fault") end`, true)
 	w.answer("acme/a")
 
-	asked := script.AskedOf("GET", "shop.example", "/", nil)
-	links, err := w.router.Chain(nil, "acme", "pre", &asked, &gateway.Call{})
+	attributes := script.AttributesOf("GET", "shop.example", "/", nil)
+	links, err := w.router.Chain(nil, "acme", "pre", &attributes, &gateway.Call{})
 	if err != nil || len(links) != 4 {
 		t.Fatalf("%v, %v", links, err)
 	}

@@ -20,9 +20,9 @@ const NoChain = "none"
 func (run *Run) decideInTurn(ctx context.Context, x gateway.Executor, q *Question, r *Request) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, script.MaxLimits().Timeout)
 	defer cancel()
-	asked := r.asked()
+	attributes := r.attributes()
 	var err error
-	if run.links, err = x.Chain(run.links[:0], q.Target.Tenant, q.Target.Event, &asked, &run.call); err != nil {
+	if run.links, err = x.Chain(run.links[:0], q.Target.Tenant, q.Target.Event, &attributes, &run.call); err != nil {
 		return Decision{}, err
 	}
 	run.chain = NoChain
@@ -71,10 +71,10 @@ func (run *Run) note(link *gateway.Link, first bool) {
 	run.chain += link.Script.Script + "@" + strconv.FormatUint(link.Version, 10)
 }
 
-// asked returns what triggers look at.
-func (r *Request) asked() script.Asked {
+// attributes returns what triggers look at.
+func (r *Request) attributes() script.Attributes {
 	var lower map[string][]string
-	return script.AskedOf(r.Method, r.Host, script.CleanPath(r.Path), func(name string) []string {
+	return script.AttributesOf(r.Method, r.Host, script.CleanPath(r.Path), func(name string) []string {
 		if lower == nil {
 			lower = lowered(r.Headers)
 		}

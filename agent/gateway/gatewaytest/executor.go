@@ -171,7 +171,7 @@ func (e *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gatew
 }
 
 // Chain implements gateway.Executor.
-func (e *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script.Asked, _ *gateway.Call) ([]gateway.Link, error) {
+func (e *Executor) Chain(dst []gateway.Link, tenant, event string, attributes *script.Attributes, _ *gateway.Call) ([]gateway.Link, error) {
 	all := e.List()
 	slices.SortStableFunc(all, func(a, b gateway.Script) int { return cmp.Compare(b.Trigger.Priority, a.Trigger.Priority) })
 	known := false
@@ -180,7 +180,7 @@ func (e *Executor) Chain(dst []gateway.Link, tenant, event string, asked *script
 			continue
 		}
 		known = true
-		if s.Trigger.Match.Matches(asked) {
+		if s.Trigger.Match.Matches(attributes) {
 			dst = append(dst, gateway.Link{Script: s.Name, Version: s.Active.Number, Edition: s.Name})
 		}
 	}

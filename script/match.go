@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Asked is what of a request a Match looks at.
-type Asked struct {
+// Attributes are what of a request a Match looks at.
+type Attributes struct {
 	method, host, path string
 	headers            func(name string) []string
 }
 
-// AskedOf returns what a match looks at: the method, the host as the request has it, the path as
+// AttributesOf returns what a match looks at: the method, the host as the request has it, the path as
 // CleanPath writes it, and the values of a header by its name in lower case.
-func AskedOf(method, host, path string, headers func(name string) []string) Asked {
-	return Asked{method: method, host: hostname(host), path: path, headers: headers}
+func AttributesOf(method, host, path string, headers func(name string) []string) Attributes {
+	return Attributes{method: method, host: hostname(host), path: path, headers: headers}
 }
 
 // hostname returns the host in lower case, without a port and the dot of the root.
@@ -26,7 +26,7 @@ func hostname(host string) string {
 }
 
 // Matches reports whether all conditions of m hold for the request. It allocates nothing.
-func (m *Match) Matches(a *Asked) bool {
+func (m *Match) Matches(a *Attributes) bool {
 	if len(m.Methods) > 0 && !slices.Contains(m.Methods, a.method) {
 		return false
 	}
@@ -57,7 +57,7 @@ func isBelow(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) && (len(path) == len(prefix) || path[len(prefix)] == '/')
 }
 
-func (m *Match) matchesHeaders(a *Asked) bool {
+func (m *Match) matchesHeaders(a *Attributes) bool {
 	for name, want := range m.Headers {
 		values := a.headers(name)
 		if len(values) == 0 || want != AnyValue && !slices.Contains(values, want) {
