@@ -72,7 +72,10 @@ func (x *exchange) read(b []byte, body io.Reader) ([]byte, error) {
 				}
 				charged = room
 			}
-			full, b = append(full, b), make([]byte, 0, size)
+			if len(b) > 0 {
+				full = append(full, b)
+			}
+			b = make([]byte, 0, size)
 		}
 		n, err := body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
