@@ -56,5 +56,5 @@ func (*unadmitted) List() []gateway.Script { return nil }
 // Position is gateway.Executor's.
 func (*unadmitted) Position() gateway.Position { return position(time.Now()) }
 
-// position is that of an agent which has activated the one revision.
+// position says that the agent has activated the one revision.
 func position(time.Time) gateway.Position { return gateway.Position{Revision: 1} }

@@ -117,7 +117,7 @@ func TestAChainIsOfOneMoment(t *testing.T) {
 					err := n.Execute(t.Context(), &gateway.Call{Script: l.Script.String(), Edition: l.Edition}, &reply)
 					want := fmt.Sprint("edition ", links[0].Version)
 					if err != nil || string(reply.Value(0)) != want || reply.Version != links[0].Version {
-						t.Errorf("%s: %v, of version %d; want that of %s", l.Script, err, reply.Version, want)
+						t.Errorf("%s: %v, of version %d; want the version for %s", l.Script, err, reply.Version, want)
 						return
 					}
 				}

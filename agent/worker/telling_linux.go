@@ -22,7 +22,7 @@ type telling struct {
 	late    int                 // of the last change that no commit waits for; calls do, until has reaches it
 	renewed map[script.Name]int // scripts whose renewal no process has yet, by the last change with one
 	lacking map[string]lack     // releases that no process has yet, by their keys
-	given   map[string]lack     // those that were lacking until the process got them that begins to serve; nil once it does
+	given   map[string]lack     // what was lacking until the process that begins to serve got it; nil once it serves
 }
 
 // everything is the key of what a tenant lacks until it has its first process: all its releases.
@@ -32,7 +32,7 @@ const everything = ""
 type lack struct {
 	first, last int             // changes with it
 	above       script.Revision // it is above this revision
-	newest      script.Revision // and that of the last change is above this one
+	newest      script.Revision // the release of the last change is above this revision
 }
 
 // told is one change of the queue.
@@ -205,7 +205,7 @@ func (t *tenant) finish(number int, has bool) {
 	}
 }
 
-// gets takes off what the process lacks no more that has the changes up to the number. mu is held.
+// gets removes what is not lacking once a process has the changes up to the number. mu is held.
 func (t *telling) gets(number int) {
 	for key, l := range t.lacking {
 		switch {
@@ -222,7 +222,7 @@ func (t *telling) gets(number int) {
 	}
 }
 
-// begin makes the process the tenant's that begins to serve.
+// begin makes p, which begins to serve, the process of the tenant.
 func (t *tenant) begin(p *process) {
 	t.telling.mu.Lock()
 	defer t.telling.mu.Unlock()

@@ -26,7 +26,7 @@ func (r *Request) Key(source script.KeySource) string {
 	if part == script.KeyAddress {
 		return r.RemoteAddr
 	}
-	if r.keys.asked++; r.keys.asked > fewKeys {
+	if r.keys.lookups++; r.keys.lookups > fewKeys {
 		return r.indexed(part, name)
 	}
 	switch part {
@@ -46,7 +46,7 @@ const fewKeys = 4
 
 // keys are the parts of a request by name. A part that is no key because of others is "".
 type keys struct {
-	asked   int // so often
+	lookups int
 	headers map[string]string
 	cookies map[string]string
 	params  map[string]string // as they came

@@ -29,10 +29,10 @@ type Executor struct {
 
 var _ gateway.Executor = (*Executor)(nil)
 
-// Staleness is that of every Position.
+// Staleness is in every Position.
 const Staleness = 412 * time.Millisecond
 
-// Revision is that of every Position.
+// Revision is in every Position.
 const Revision script.Revision = 42
 
 // New returns an Executor with these scripts of tenant acme:

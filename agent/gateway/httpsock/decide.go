@@ -25,7 +25,7 @@ const (
 	headerAccel    = "X-Accel-Redirect"
 )
 
-// decisionContentType is that of a decision as JSON.
+// decisionContentType is the media type of a decision as JSON.
 var decisionContentType = []string{"application/vnd.scriptorium.decision+json"}
 
 // decide serves a request for a decision, with any method: 200 and no body let the client's

@@ -15,7 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// ArgsContentType is that of a body {"args":[…]} with any number of arguments.
+// ArgsContentType is the media type of a body {"args":[…]} with any number of arguments.
 const ArgsContentType = "application/vnd.scriptorium.args+json"
 
 // The headers of a call and of its answer.

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// answer is an http.ResponseWriter that keeps the answer until it is complete. What a handler writes
-// beyond keptAnswer goes to the client at once, as that of net/http does: the handler charges the caller
-// for it until it has returned. It is used again for each request.
+// answer is an http.ResponseWriter that keeps a small answer until it is complete. It sends what a handler
+// writes beyond keptAnswer at once, as net/http does: the handler charges the caller for a large answer
+// until the handler returns. A connection uses its answer again for each request.
 type answer struct {
 	conn    answered
 	header  http.Header
@@ -31,7 +31,7 @@ type answered interface {
 	SetWriteDeadline(t time.Time) error
 }
 
-// keptAnswer is the size from which on a connection keeps no answer, and no buffer at rest.
+// keptAnswer is the size of the largest answer, and of the largest idle buffer, that a connection keeps.
 const keptAnswer = 4 << 10
 
 // reset forgets the answer.

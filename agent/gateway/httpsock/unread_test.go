@@ -23,12 +23,30 @@ func deniesAtLength(context.Context, *gateway.Call) ([][]byte, error) {
 	return [][]byte{[]byte(`{"allow":false,"body":"` + strings.Repeat("x", 1<<20-100) + `"}`)}, nil
 }
 
-// lengthyAsks are requests for its decision, of which the first is served without net/http.
+// lengthyAsks are requests for its decision. net/http serves the one with a body.
 var lengthyAsks = map[string]string{
 	"quick":   "GET /v1/decide/acme/long/ HTTP/1.1\r\nHost: x\r\n\r\n",
 	"as JSON": "GET /v1/decide/format=json/acme/long/ HTTP/1.1\r\nHost: x\r\n\r\n",
 	"open":    "GET /v1/decide/fail=open/acme/long/ HTTP/1.1\r\nHost: x\r\n\r\n",
 	"body":    "POST /v1/decide/acme/long/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1",
+}
+
+// headOf sends the request over a connection of its own, which stays open until the test ends, and reads
+// the head of the answer, with a buffer of so many bytes.
+func headOf(t *testing.T, path, request string, buffer int) *http.Response {
+	t.Helper()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(c, request)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(c, buffer), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }
 
 // TestUnreadDecisions: decisions that nobody reads hold no more than the budget. Those without room are
@@ -41,20 +59,8 @@ func TestUnreadDecisions(t *testing.T) {
 		const most, conns = 16 << 20, 20
 		before, refused := memtest.InUse(), 0
 		for range conns {
-			c, err := net.Dial("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-			_, _ = io.WriteString(c, request)
-			resp, err := http.ReadResponse(bufio.NewReaderSize(c, 1), nil)
-			if resp != nil {
-				defer resp.Body.Close()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := headOf(t, path, request, 1)
+			defer resp.Body.Close()
 			const denial = `{"allow":false`
 			begin := make([]byte, min(resp.ContentLength, int64(len(denial))))
 			if _, err := io.ReadFull(resp.Body, begin); err != nil {
@@ -92,20 +98,8 @@ func TestConnectionsForgetTheirAnswers(t *testing.T) {
 	for _, request := range asks {
 		before := memtest.InUse()
 		for range conns {
-			c, err := net.Dial("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-			_, _ = io.WriteString(c, request)
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if resp != nil {
-				defer resp.Body.Close()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := headOf(t, path, request, 4<<10)
+			defer resp.Body.Close()
 			if n, err := io.Copy(io.Discard, resp.Body); n != resp.ContentLength || err != nil {
 				t.Fatalf("%q: %d bytes of %d: %v", request, n, resp.ContentLength, err)
 			}
