@@ -92,7 +92,7 @@ func (c *conn) notify(h header, d *decoder, size int) error {
 		defer c.asked.Give(bytes)
 		c.answer(h, q)
 	})
-	runtime.Gosched() // or a client that floods the server starts goroutines before all others get a turn
+	runtime.Gosched() // otherwise Go runs the goroutines of a client that floods the server before all others
 	return nil
 }
 
