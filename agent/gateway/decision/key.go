@@ -106,7 +106,8 @@ func once(values map[string]string, name, value string, alone bool) {
 func (r *Request) onlyHeader(name string) (value string) {
 	seen := 0
 	for other, values := range r.Headers {
-		if len(values) > 0 && strings.EqualFold(other, name) {
+		// Letters that are not ASCII can fold to some that are, and be no upper case of them.
+		if len(values) > 0 && strings.EqualFold(other, name) && (len(other) == len(name) || lowerOf(other) == name) {
 			value, seen = values[0], seen+len(values)
 		}
 	}
