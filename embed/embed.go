@@ -110,11 +110,23 @@ func (a *Agent) Call(ctx context.Context, ref string, args ...any) (*agentclient
 // Execute runs call and fills reply, whose buffers it uses again. Its errors are *script.Error. It is
 // what costs least: arguments and results are JSON.
 func (a *Agent) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	if !a.calling.TryRLock() {
+	if !a.calls() {
 		return errClosed
 	}
 	defer a.calling.RUnlock()
 	return a.executor.Execute(ctx, call, reply)
+}
+
+// calls begins a call, which unlocks calling at its end. It returns false if the agent is closed.
+func (a *Agent) calls() bool {
+	if !a.calling.TryRLock() {
+		return false
+	}
+	if a.left.Load() { // Close has not taken the lock yet, and may not wait for it
+		a.calling.RUnlock()
+		return false
+	}
+	return true
 }
 
 var errClosed = script.Errorf(script.Unavailable, "", "the agent is closed")
@@ -167,6 +179,9 @@ func (a *Agent) WaitReady(ctx context.Context) error {
 	}
 	select {
 	case <-a.node.FirstSync():
+		if a.left.Load() {
+			return errClosed
+		}
 		return nil
 	case <-a.ended:
 		if err := a.failed(); err != nil && !a.left.Load() {
@@ -187,19 +202,27 @@ func (a *Agent) Collector() prometheus.Collector { return a.metrics }
 func (a *Agent) Close(ctx context.Context) error {
 	a.closing.Do(func() {
 		a.left.Store(true)
-		idle := make(chan struct{})
-		go func() {
-			a.calling.Lock() // for good
-			close(idle)
-		}()
-		select {
-		case <-idle:
-		case <-ctx.Done():
-			a.closed = fmt.Errorf("calls were in flight when the agent was closed: %w", context.Cause(ctx))
+		if !a.calling.TryLock() { // for good
+			a.closed = a.awaitCalls(ctx)
 		}
 		a.cancel()
 		<-a.ended
 		a.closed = errors.Join(a.closed, a.node.Close())
 	})
 	return a.closed
+}
+
+// awaitCalls waits until no call is in flight, or until ctx is done.
+func (a *Agent) awaitCalls(ctx context.Context) error {
+	idle := make(chan struct{})
+	go func() {
+		a.calling.Lock() // for good
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("calls were in flight when the agent was closed: %w", context.Cause(ctx))
+	}
 }

@@ -171,6 +171,28 @@ func TestCloseInAHurry(t *testing.T) {
 	}
 }
 
+// TestCloseWithoutTime: Close says that calls were in flight only if some were, such as after a start that
+// took too long.
+func TestCloseWithoutTime(t *testing.T) {
+	w := localtest.Start(t, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		a, err := embed.Start(t.Context(), w.Embedded(t, "shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Close(ctx); err != nil {
+			t.Fatalf("closed with %v", err)
+		}
+		if a, err = embed.Start(ctx, w.Embedded(t, "shop")); err == nil {
+			_ = a.Close(ctx) // it was current already
+		} else if strings.Contains(err.Error(), "in flight") {
+			t.Fatalf("started with %v", err)
+		}
+	}
+}
+
 // start starts an agent that the test closes.
 func start(t *testing.T, cfg embed.Config) *embed.Agent {
 	t.Helper()
