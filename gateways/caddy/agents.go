@@ -39,6 +39,7 @@ type shared struct {
 	*embed.Agent
 	folder   string
 	handlers int
+	releases int         // how often its last handler has given it back
 	end      *time.Timer // of an agent without handlers
 }
 
@@ -93,7 +94,9 @@ func (p *pool) release(key string) error {
 	defer p.mu.Unlock()
 	s := p.agents[key]
 	if s.handlers--; s.handlers == 0 {
-		s.end = time.AfterFunc(linger, func() { p.expire(key, s) })
+		s.releases++
+		release := s.releases
+		s.end = time.AfterFunc(linger, func() { p.expire(key, s, release) })
 	}
 	if running() {
 		return nil
@@ -107,11 +110,11 @@ func (p *pool) release(key string) error {
 	return err
 }
 
-// expire ends an agent that has lingered, unless a handler has it again.
-func (p *pool) expire(key string, s *shared) {
+// expire ends an agent that has lingered since that release, unless a handler has had it since.
+func (p *pool) expire(key string, s *shared, release int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.agents[key] != s || s.handlers > 0 {
+	if p.agents[key] != s || s.handlers > 0 || s.releases != release {
 		return
 	}
 	if err := p.remove(key); err != nil {
