@@ -31,7 +31,7 @@ type overHTTP struct {
 	PathPrefix                   string   `yaml:"pathPrefix"`
 	IncludeRequestHeadersInCheck []string `yaml:"includeRequestHeadersInCheck"`
 	HeadersToUpstreamOnAllow     []string `yaml:"headersToUpstreamOnAllow"`
-	OnDeny                       []string `yaml:"headersToDownstreamOnDeny"`
+	HeadersToDownstreamOnDeny    []string `yaml:"headersToDownstreamOnDeny"`
 }
 
 // handler does what check and toResponse of Envoy's ext_authz_http_impl.cc do.
@@ -62,7 +62,7 @@ func (p *overHTTP) handler(t *testing.T, socket string, app *url.URL) http.Handl
 			return
 		}
 		if checked.status != http.StatusOK {
-			for _, name := range append([]string{"www-authenticate", "location"}, p.OnDeny...) {
+			for _, name := range append([]string{"www-authenticate", "location"}, p.HeadersToDownstreamOnDeny...) {
 				if values := checked.header.Values(name); len(values) > 0 {
 					w.Header()[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 				}
