@@ -13,7 +13,7 @@ var _ middleware.Decider = (*Agent)(nil)
 
 // Decide implements middleware.Decider. Its decision is that of http.sock for the same request.
 func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware.Request) (*middleware.Decision, error) {
-	if !a.calls() {
+	if !a.begin() {
 		return nil, errClosed
 	}
 	defer a.calling.RUnlock()

@@ -110,15 +110,15 @@ func (a *Agent) Call(ctx context.Context, ref string, args ...any) (*agentclient
 // Execute runs call and fills reply, whose buffers it uses again. Its errors are *script.Error. It is
 // what costs least: arguments and results are JSON.
 func (a *Agent) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	if !a.calls() {
+	if !a.begin() {
 		return errClosed
 	}
 	defer a.calling.RUnlock()
 	return a.executor.Execute(ctx, call, reply)
 }
 
-// calls begins a call, which unlocks calling at its end. It returns false if the agent is closed.
-func (a *Agent) calls() bool {
+// begin begins a call, which unlocks calling at its end. It returns false if the agent is closed.
+func (a *Agent) begin() bool {
 	if !a.calling.TryRLock() {
 		return false
 	}
