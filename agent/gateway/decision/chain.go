@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
@@ -87,7 +86,7 @@ func (r *Request) attributes() script.Attributes {
 func lowered(headers map[string][]string) map[string][]string {
 	lower := make(map[string][]string, len(headers))
 	for name, values := range headers {
-		name = strings.ToLower(name)
+		name = lowerOf(name)
 		lower[name] = slices.Concat(lower[name], values)
 	}
 	return lower

@@ -106,8 +106,7 @@ func once(values map[string]string, name, value string, alone bool) {
 func (r *Request) onlyHeader(name string) (value string) {
 	seen := 0
 	for other, values := range r.Headers {
-		// Letters that are not ASCII can fold to some that are, and be no upper case of them.
-		if len(values) > 0 && strings.EqualFold(other, name) && (len(other) == len(name) || lowerOf(other) == name) {
+		if len(values) > 0 && isNamed(other, name) {
 			value, seen = values[0], seen+len(values)
 		}
 	}
@@ -134,7 +133,7 @@ func (r *Request) eachCookie(take func(name, value string) bool) {
 	var few [4]string
 	headers := few[:0]
 	for header := range r.Headers {
-		if strings.EqualFold(header, "cookie") {
+		if isNamed(header, "cookie") {
 			headers = append(headers, header)
 		}
 	}

@@ -1,8 +1,10 @@
 package decision_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -18,6 +20,7 @@ func FuzzKeysAgree(f *testing.F) {
 		{"a", strings.Repeat("a&", 300), "cookie: " + strings.Repeat("b=1;", 255) + "a=1;a=2"},
 		{"a%62", "a%62=1&a%2562=2", "COOKIE: a%62=\x01;a%62=\"\nCookie: \t a%62 = \t x"},
 		{"x", strings.Repeat("y", 64<<10-4) + "&x=1", "Cookie: " + strings.Repeat("y", 64<<10-4) + ";x=1"},
+		{"id", "id=1&\u0130d=2", "\u0130d: ann\ncook\u0130e: id=1\nCookie: id=2"},
 		{"x\xff", "x%ff=1", "x\xff: 1\nX\xfe: 2\nx\ufffd: 3"},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
@@ -38,6 +41,9 @@ func FuzzKeysAgree(f *testing.F) {
 			}
 			r := &decision.Request{Query: query, Headers: headers}
 			want := r.Key(source)
+			if seen := headerOf(t, r, name); part == script.KeyHeader && utf8.ValidString(want) && want != "" && seen != want {
+				t.Fatalf("%s is %q, and scripts see %q", source, want, seen)
+			}
 			for range 9 {
 				if got := r.Key(source); got != want {
 					t.Fatalf("%s is %q, and %q behind others", source, want, got)
@@ -45,4 +51,14 @@ func FuzzKeysAgree(f *testing.F) {
 			}
 		}
 	})
+}
+
+// headerOf returns the only value of the header as scripts see it.
+func headerOf(t *testing.T, r *decision.Request, name string) string {
+	var seen struct{ Headers map[string]any }
+	if err := json.Unmarshal(r.Argument(nil, "acme"), &seen); err != nil {
+		t.Fatal(err)
+	}
+	value, _ := seen.Headers[strings.ToLower(name)].(string)
+	return value
 }

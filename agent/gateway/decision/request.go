@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -151,12 +152,36 @@ func appendHeaders(dst []byte, headers map[string][]string) []byte {
 	return append(o.dst, '}')
 }
 
-// lowerOf returns the name of a header in lower case.
+// lowerOf is HeaderName, and takes no memory for the headers that most requests have.
 func lowerOf(name string) string {
 	if lower, ok := common[name]; ok {
 		return lower
 	}
+	return HeaderName(name)
+}
+
+// HeaderName returns the name of a header in lower case. A letter that is not ASCII stays: some of them have
+// an ASCII letter as their lower case, and a client could give a header the name of another one.
+func HeaderName(name string) string {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return strings.Map(lowerASCII, name)
+		}
+	}
 	return strings.ToLower(name)
+}
+
+func lowerASCII(c rune) rune {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// isNamed reports whether lower, which is ASCII, is the name of the header in lower case.
+func isNamed(header, lower string) bool {
+	// Only letters that take more bytes fold to ASCII letters without being their upper case.
+	return len(header) == len(lower) && strings.EqualFold(header, lower)
 }
 
 // common has the headers that most requests have, as net/http writes them: their names in lower case take no

@@ -11,12 +11,12 @@ import (
 func TestArgument(t *testing.T) {
 	r := decision.Request{
 		Method: "POST", Scheme: "https", Host: "shop.example", Path: "/a//../%61dmin/%2fx", Query: "q=%22a%22", RemoteAddr: "192.0.2.7",
-		Headers: map[string][]string{"X-User": {`a"n\n`}, "x-user": {"bob"}, "Accept": {"text/html"}, "Empty": nil},
+		Headers: map[string][]string{"X-User": {`a"n\n`}, "x-user": {"bob"}, "Accept": {"text/html"}, "Empty": nil, "X-U\u017fER": {"eve"}, "\u0130D": {"mallory"}, "id": {"1"}},
 		Body:    []byte("a\xffb\n"), HasBody: true, ClientCertificate: "CN=ann", Route: "cart", Params: map[string]string{"env": "prod"},
 	}
 	const want = `{"tenant":"acme","method":"POST","scheme":"https","host":"shop.example","path":"/admin/%2Fx","raw_path":"/a//../%61dmin/%2fx",` +
 		`"query":"q=%22a%22","remote_addr":"192.0.2.7","client_certificate":"CN=ann","route":"cart",` +
-		`"headers":{"accept":"text/html","x-user":["a\"n\\n","bob"]},"body":"a\ufffdb\n","params":{"env":"prod"}}`
+		`"headers":{"accept":"text/html","id":"1","x-user":["a\"n\\n","bob"],"x-uſer":"eve","İd":"mallory"},"body":"a\ufffdb\n","params":{"env":"prod"}}`
 	if got := string(r.Argument(nil, "acme")); got != want {
 		t.Errorf("\n%s\nwant\n%s", got, want)
 	}

@@ -64,7 +64,7 @@ func responded(h *procv3.HttpHeaders) *decision.Response {
 	list := h.GetHeaders().GetHeaders()
 	r := &decision.Response{Headers: make(map[string][]string, len(list))}
 	for _, header := range list {
-		name, value := strings.ToLower(header.GetKey()), textOf(header)
+		name, value := decision.HeaderName(header.GetKey()), textOf(header)
 		switch {
 		case name == statusHeader:
 			r.Status, _ = strconv.Atoi(value) // Envoy's own are numbers

@@ -41,7 +41,7 @@ func (r *request) target(d *decision.Decision) string {
 
 // addHeader takes a header, unless it is a pseudo header of HTTP/2 or one of ours.
 func (r *request) addHeader(name, value string) {
-	name = strings.ToLower(name)
+	name = decision.HeaderName(name)
 	switch {
 	case strings.HasPrefix(name, ":"):
 	case strings.HasPrefix(name, ownPrefix):

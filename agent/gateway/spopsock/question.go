@@ -169,7 +169,7 @@ func (q *question) setHeaders(v value) error {
 }
 
 func (q *question) addHeader(name, value string) {
-	name = strings.ToLower(name)
+	name = decision.HeaderName(name)
 	switch {
 	case strings.HasPrefix(name, "scriptorium-"): // these are the agent's own
 		return
