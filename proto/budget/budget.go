@@ -46,6 +46,13 @@ func New(bytes int64) *Budget {
 	return &Budget{total: account{most: bytes}, callers: map[string]*account{}, freed: make(chan struct{})}
 }
 
+// Held returns how many bytes all claims hold, also those of requests that were given up.
+func (b *Budget) Held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total.held
+}
+
 // account is of one caller, or of all.
 type account struct {
 	most   int64
