@@ -119,7 +119,7 @@ func (a *Agent) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 
 // begin begins a call, which unlocks calling at its end. It returns false if the agent is closed.
 func (a *Agent) begin() bool {
-	if !a.calling.TryRLock() {
+	if a.left.Load() || !a.calling.TryRLock() { // a call that is refused is none that Close finds in flight
 		return false
 	}
 	if a.left.Load() { // Close has not taken the lock yet, and may not wait for it
@@ -223,6 +223,11 @@ func (a *Agent) awaitCalls(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
+		select {
+		case <-idle: // both were ready
+			return nil
+		default:
+		}
 		return fmt.Errorf("calls were in flight when the agent was closed: %w", context.Cause(ctx))
 	}
 }
