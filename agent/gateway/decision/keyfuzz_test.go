@@ -55,6 +55,7 @@ func FuzzKeysAgree(f *testing.F) {
 
 // headerOf returns the only value of the header as scripts see it.
 func headerOf(t *testing.T, r *decision.Request, name string) string {
+	t.Helper()
 	var seen struct{ Headers map[string]any }
 	if err := json.Unmarshal(r.Argument(nil, "acme"), &seen); err != nil {
 		t.Fatal(err)
