@@ -113,4 +113,13 @@ type Invocation struct {
 	Host Host
 	// Turn is the call's turn on a processor; nil if it need not share.
 	Turn Turn
+	// Used gets what the call has used, also if it fails; nil if nobody wants to know.
+	Used *Used
+}
+
+// Used is what one call has used.
+type Used struct {
+	Instructions uint64
+	// Allocated is an estimate of the bytes that the call allocated, those that it dropped included.
+	Allocated uint64
 }

@@ -53,7 +53,8 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		limits = t.limits(asked)
 	}
 	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse})
+		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
+			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller})
 	if err != nil && trial {
 		return t.lostTrial(p, asked, t.lost(ctx, err))
 	}

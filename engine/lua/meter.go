@@ -42,15 +42,16 @@ const (
 // All of it belongs to the goroutine that runs the call, save stop, which the
 // watchdog sets and whoever gives turns, and the fields that the watchdog guards.
 type meter struct {
-	left   int64 // instructions until the call breathes
-	later  int64 // instructions of the budget after that
-	memory int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
-	unused int64 // bytes that may be allocated after that
-	stop   atomic.Uint32
-	reason stopReason
-	limits script.Limits
-	call   *call // that it is for
-	turn   engine.Turn
+	left    int64 // instructions until the call breathes
+	unspent int64 // instructions that exhaust took away
+	later   int64 // instructions of the budget after that
+	memory  int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
+	unused  int64 // bytes that may be allocated after that
+	stop    atomic.Uint32
+	reason  stopReason
+	limits  script.Limits
+	call    *call // that it is for
+	turn    engine.Turn
 
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
@@ -75,7 +76,7 @@ var closedChannel = func() chan struct{} {
 // begin makes m ready for a new call.
 func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
-	m.left, m.later = 0, int64(min(limits.Instructions, 1<<62))
+	m.left, m.later, m.unspent = 0, int64(min(limits.Instructions, 1<<62)), 0
 	m.refill()
 	m.memory, m.unused = 0, m.allowance()
 	m.reserve()
@@ -111,7 +112,19 @@ func (m *meter) refill() {
 func (m *meter) budget() int64 { return m.left + m.later }
 
 // exhaust leaves nothing of the budget.
-func (m *meter) exhaust() { m.left, m.later = -1, 0 }
+func (m *meter) exhaust() {
+	if m.left >= 0 {
+		m.unspent = m.budget()
+	}
+	m.left, m.later = -1, 0
+}
+
+// used returns what the call has used so far.
+func (m *meter) used() engine.Used {
+	granted := int64(min(m.limits.Instructions, 1<<62))
+	left := max(m.budget(), 0) + m.unspent
+	return engine.Used{Instructions: uint64(max(granted-left, 0)), Allocated: uint64(max(m.allowance()-max(m.allocatable(), 0), 0))}
+}
 
 // goesOn yields the call's turn if it is asked for, and reports whether the call may
 // go on; if not, it settles why.

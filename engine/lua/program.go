@@ -55,6 +55,9 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 	}
 	err := p.run(s, inv, res)
 	p.engine.watchdog.disarm(&s.meter)
+	if inv.Used != nil {
+		*inv.Used = s.meter.used()
+	}
 	s.meter.closeAccount(&p.engine.accounts, inv.Tenant)
 	s.meter.turn = nil
 	if err != nil {

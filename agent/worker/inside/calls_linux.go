@@ -111,7 +111,7 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	call := &gateway.Call{Script: req.GetScript(), OnResponse: req.GetOnResponse(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}
+	call := &gateway.Call{Script: req.GetScript(), OnResponse: req.GetOnResponse(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey(), Origin: gateway.Origin{Protocol: req.GetProtocol(), Caller: req.GetCaller()}}
 	if ref, err := script.ParseRef(call.Script); err == nil && req.GetChained() {
 		if r := s.table.Edition(ref.Name.String(), ref.Version); r != nil { // else the version is retained, or gone
 			call.Script, call.Edition = ref.Name.String(), r

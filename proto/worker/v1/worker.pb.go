@@ -337,7 +337,10 @@ type ExecuteRequest struct {
 	Key string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
 	// It is of the script's on_response. Script names the version that decided about the request, as
 	// in a chain.
-	OnResponse    bool `protobuf:"varint,7,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	OnResponse bool `protobuf:"varint,7,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	// Where the call came from: see gateway.Origin.
+	Protocol      string `protobuf:"bytes,8,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Caller        string `protobuf:"bytes,9,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +422,20 @@ func (x *ExecuteRequest) GetOnResponse() bool {
 		return x.OnResponse
 	}
 	return false
+}
+
+func (x *ExecuteRequest) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *ExecuteRequest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
 }
 
 type ExecuteResponse struct {
@@ -1180,7 +1197,7 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06signed\x18\x03 \x01(\bR\x06signed\"\x0f\n" +
 	"\rApplyResponse\"\x0e\n" +
 	"\fServeRequest\"\x0f\n" +
-	"\rServeResponse\"\xc1\x01\n" +
+	"\rServeResponse\"\xf5\x01\n" +
 	"\x0eExecuteRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12 \n" +
@@ -1189,7 +1206,9 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\achained\x18\x05 \x01(\bR\achained\x12\x10\n" +
 	"\x03key\x18\x06 \x01(\tR\x03key\x12\x1f\n" +
 	"\von_response\x18\a \x01(\bR\n" +
-	"onResponse\"\xb2\x01\n" +
+	"onResponse\x12\x1a\n" +
+	"\bprotocol\x18\b \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06caller\x18\t \x01(\tR\x06caller\"\xb2\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
