@@ -9,8 +9,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// logView is what is recorded of calls.
-type logView struct {
+// recordedView is what is recorded of calls.
+type recordedView struct {
 	Decisions *decisionsView `json:"decisions"`
 }
 
@@ -21,11 +21,11 @@ type decisionsView struct {
 	Fields []string `json:"fields,omitempty"`
 }
 
-func viewOfLog(d *script.Decisions) *logView {
+func viewOfLog(d *script.Decisions) *recordedView {
 	if d == nil {
 		return nil
 	}
-	return &logView{Decisions: new(decisionsView(*d))}
+	return &recordedView{Decisions: new(decisionsView(*d))}
 }
 
 // String returns the view in one line, such as "0.01 of the calls, every error, mask headers.authorization".

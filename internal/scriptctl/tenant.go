@@ -29,7 +29,7 @@ type tenantView struct {
 	SourceBytes int64            `json:"sourceBytes"`
 	Writes      int              `json:"writes"`          // a second
 	WriteBytes  int              `json:"writeBytes"`      // a second
-	Log         *logView         `json:"log,omitempty"`   // absent when no calls are recorded
+	Log         *recordedView    `json:"log,omitempty"`   // absent when no calls are recorded
 	Audit       script.Audit     `json:"audit,omitempty"` // absent for none
 	Limits      limitsView       `json:"limits"`
 	Author      string           `json:"author,omitempty"`

@@ -56,7 +56,7 @@ type specView struct {
 	Event   string          `json:"event,omitempty"` // the trigger's
 	Trigger *triggerView    `json:"trigger,omitempty"`
 	OnError *onErrorView    `json:"onError,omitempty"` // absent for the default
-	Log     *logView        `json:"log,omitempty"`     // absent for the tenant's
+	Log     *recordedView   `json:"log,omitempty"`     // absent for the tenant's
 	Limits  limitsView      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
 	Tests   []testView      `json:"tests,omitempty"`
