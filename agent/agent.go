@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -89,6 +90,9 @@ type Config struct {
 	// refuses the calls of isolated tenants.
 	Workers worker.Config
 
+	// Decisions says where records of calls go.
+	Decisions Decisions
+
 	Log     *slog.Logger          // nil means slog.Default()
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
@@ -102,6 +106,7 @@ type Agent struct {
 	state    *state
 	contents *contents
 	host     *host.Host
+	recorder *decisionlog.Recorder
 	executor *execute.Executor
 	workers  *worker.Pool
 	router   gateway.Executor // over both
@@ -251,9 +256,12 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := a.record(); err != nil {
+		return err
+	}
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
-		Host: a.host, Contents: a.state.values,
+		Host: a.host, Contents: a.state.values, Observers: []execute.Observer{a.recorder},
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -368,6 +376,7 @@ func (a *Agent) Close() error {
 	if a.endWorkers != nil {
 		a.endWorkers()
 	}
+	a.endRecords()
 	a.state.programs.Close()
 	a.contents.close()
 	return errors.Join(a.conn.Close(), a.state.store.Close())

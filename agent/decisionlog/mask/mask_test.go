@@ -131,7 +131,7 @@ func TestCopies(t *testing.T) {
 		`{"route":"blue","headers":{"a":"b"}}`:    `{"route":"blue","headers":{"a":"b"}}`,
 		`{"b":"{\"card\":\"4111222233334444\"}"}`: `{"b":"***"}`,
 	} {
-		if got := m.Scrub(nil, []byte(result), "/result"); string(got) != want {
+		if got := m.Scrub([]byte(result), 0, "/result"); string(got) != want {
 			t.Errorf("%s became %s, want %s", result, got, want)
 		}
 	}
@@ -282,7 +282,7 @@ func TestCanary(t *testing.T) {
 		m.Reset(paths)
 		out, _, err := m.Append(nil, []byte(value), "/input", nil)
 		list, _ := m.AppendMasked(nil)
-		result := m.Scrub(nil, []byte(h.pick(`"`+canary+`"`, `{"x":["my `+canary+`"]}`, `{"CANARY-b7e1":1}`)), "/result")
+		result := m.Scrub([]byte(h.pick(`"`+canary+`"`, `{"x":["my `+canary+`"]}`, `{"CANARY-b7e1":1}`)), 0, "/result")
 		all := string(out) + string(list)
 		if strings.Contains(value, "b7e1") {
 			all += string(result)

@@ -35,6 +35,7 @@ type Masker struct {
 	masked []byte // pointers, with commas between them
 	number int    // of them
 	copies copies
+	spare  []byte
 }
 
 // Reset makes m hide the values at the paths.
@@ -46,7 +47,7 @@ func (m *Masker) Reset(masks *Paths) {
 
 // Held returns how many bytes m keeps for its next values.
 func (m *Masker) Held() int {
-	return cap(m.points) + cap(m.masked) + cap(m.scratch) + m.copies.held()
+	return cap(m.points) + cap(m.masked) + cap(m.scratch) + cap(m.spare) + m.copies.held()
 }
 
 // place is where in a value the masker is.
@@ -82,18 +83,18 @@ func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []by
 	return to, kept && err == nil, err
 }
 
-// Scrub is Append for what came of masked values: it hides what shares a piece of text with one.
-func (m *Masker) Scrub(dst, value []byte, pointer string) []byte {
+// Scrub hides in the value that dst has from there on, which Append has appended, what shares a piece of
+// text with a value that was masked.
+func (m *Masker) Scrub(dst []byte, from int, pointer string) []byte {
 	if !m.copies.any() {
-		return append(dst, value...)
+		return dst
 	}
-	m.scrub = true
-	defer func() { m.scrub = false }()
 	masks := m.masks.paths
-	m.masks.paths = nil
-	defer func() { m.masks.paths = masks }()
-	to, _, err := m.Append(dst, value, pointer, nil)
-	if err != nil {
+	m.scrub, m.masks.paths = true, nil
+	m.spare = append(m.spare[:0], dst[from:]...)
+	to, _, err := m.Append(dst[:from], m.spare, pointer, nil)
+	m.scrub, m.masks.paths = false, masks
+	if err != nil { // Append has appended it
 		return append(to, hidden...)
 	}
 	return to

@@ -21,6 +21,9 @@ type Paths struct {
 	names [][]string
 }
 
+// Nothing are paths of no value.
+var Nothing = &Paths{}
+
 // NewPaths compiles paths of names with dots between them; "" is a value itself. Those beyond MaxPaths
 // are left out: no registry takes as many.
 func NewPaths(lists ...[]string) *Paths {
