@@ -24,7 +24,13 @@ type Target struct {
 
 // Opener makes the sink of a target. It reads the options by the methods of the target, and then asks
 // for Err.
-type Opener func(t *Target, log *slog.Logger) (Sink, error)
+type Opener func(t *Target, env Env) (Sink, error)
+
+// Env is what sinks may use of the agent.
+type Env struct {
+	Agent string // its name
+	Log   *slog.Logger
+}
 
 // Openers are the kinds of sinks by their names.
 type Openers map[string]Opener
@@ -45,7 +51,7 @@ func ParseTarget(text string) (*Target, error) {
 func (t *Target) String() string { return t.text }
 
 // Open makes the sink of the target.
-func (all Openers) Open(t *Target, log *slog.Logger) (Sink, error) {
+func (all Openers) Open(t *Target, env Env) (Sink, error) {
 	open := all[t.Kind]
 	if open == nil {
 		kinds := make([]string, 0, len(all))
@@ -55,7 +61,7 @@ func (all Openers) Open(t *Target, log *slog.Logger) (Sink, error) {
 		slices.Sort(kinds)
 		return nil, script.Errorf(script.Invalid, "", "%.200q begins with no kind of sink: want %s", t.text, strings.Join(kinds, ", "))
 	}
-	sink, err := open(t, log)
+	sink, err := open(t, env)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "", "%.200q: %w", t.text, err)
 	}

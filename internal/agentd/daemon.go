@@ -57,6 +57,7 @@ type Config struct {
 	TenantSockets map[string]int
 	Port          Port
 	Security      node.Security
+	Decisions     node.Decisions
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -128,7 +129,7 @@ func Start(cfg Config) (*Daemon, error) {
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 		},
-		Tenants: cfg.Tenants, Security: cfg.Security,
+		Tenants: cfg.Tenants, Security: cfg.Security, Decisions: cfg.Decisions,
 	})
 	if err != nil {
 		return nil, err
@@ -280,6 +281,9 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	wg.Wait()
 	if err := d.agent.Workers().Shutdown(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("drain the processes of tenants: %w", err))
+	}
+	if err := d.agent.EndRecords(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("drain the decision log: %w", err))
 	}
 	d.cancel()
 	d.running.Wait()

@@ -26,7 +26,7 @@ const (
 )
 
 // Open makes the sink of file:PATH?max-size=100MiB&keep=5.
-func Open(t *decisionlog.Target, log *slog.Logger) (decisionlog.Sink, error) {
+func Open(t *decisionlog.Target, env decisionlog.Env) (decisionlog.Sink, error) {
 	maxSize, keep := t.Size("max-size", defaultSize, leastSize), t.Number("keep", defaultKeep, 0, mostKeep)
 	if err := t.Err(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Open(t *decisionlog.Target, log *slog.Logger) (decisionlog.Sink, error) {
 	if !filepath.IsAbs(t.Where) {
 		return nil, errors.New("has no absolute path: want file:/var/log/scriptorium/decisions.jsonl")
 	}
-	return New(Config{Path: t.Where, MaxBytes: maxSize, Keep: int(keep), Log: log})
+	return New(Config{Path: t.Where, MaxBytes: maxSize, Keep: int(keep), Log: env.Log})
 }
 
 // Config of a File.

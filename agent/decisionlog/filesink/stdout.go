@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 )
 
 // OpenStdout makes the sink of stdout.
-func OpenStdout(t *decisionlog.Target, _ *slog.Logger) (decisionlog.Sink, error) {
+func OpenStdout(t *decisionlog.Target, _ decisionlog.Env) (decisionlog.Sink, error) {
 	if err := t.Err(); err != nil {
 		return nil, err
 	}
