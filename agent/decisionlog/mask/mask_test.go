@@ -334,3 +334,10 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkValid(b *testing.B) {
+	value := []byte(`{"method":"GET","host":"shop.example","path":"/cart/7","query":"a=1","headers":{"accept":"*/*","authorization":"Bearer abcdefghijklmnopqrstuvwxyz","user-agent":"curl/8.5.0"},"params":{}}`)
+	for b.Loop() {
+		json.Valid(value)
+	}
+}

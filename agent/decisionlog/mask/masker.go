@@ -62,6 +62,9 @@ type place struct {
 // the value's JSON pointer in the record, which has no characters that JSON escapes. An error says that
 // the value is no JSON.
 func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []byte, kept bool, err error) {
+	if m.masks.paths == nil && keep == nil && !m.scrub && clean(value) {
+		return append(dst, value...), true, nil
+	}
 	m.in, m.at, m.out = value, 0, dst
 	m.points = append(m.points[:0], pointer...)
 	m.keeps.paths = keep
@@ -237,7 +240,13 @@ func (m *Masker) member(p place) (kept bool, err error) {
 		key = m.scratch
 	}
 	begin := len(m.out)
-	m.out = append(appendText(append(m.out, '"'), key), '"', ':')
+	m.out = append(m.out, '"')
+	if plain {
+		m.out = append(m.out, key...)
+	} else {
+		m.out = appendText(m.out, key)
+	}
+	m.out = append(m.out, '"', ':')
 	written := m.out[begin+1 : len(m.out)-2]
 	if m.hiding > 0 {
 		m.copies.add(written)
@@ -246,7 +255,7 @@ func (m *Masker) member(p place) (kept bool, err error) {
 		m.out = append(append(m.out[:begin], hidden...), ':')
 		m.points = append(m.points, "/"+decision.Mask...)
 		m.note()
-	} else {
+	} else if m.scrub || p.mask != 0 {
 		m.point(written)
 	}
 	inside := place{kept: p.kept, depth: p.depth + 1}

@@ -34,25 +34,25 @@ func (s *scanner) end() bool {
 // scanText returns what is between the quotes of a text; plain: it needs no escapes, and is ASCII.
 func (s *scanner) scanText() (raw []byte, plain bool, err error) {
 	s.at++
-	start, plain := s.at, true
-	for s.at < len(s.in) {
-		switch c := s.in[s.at]; {
-		case c == '"':
-			raw = s.in[start:s.at]
-			s.at++
-			return raw, plain, nil
-		case c == '\\':
+	plain = true
+	rest := s.in[s.at:]
+	for i := 0; i < len(rest); i++ {
+		switch inText[rest[i]] {
+		case isPlain:
+		case isQuote:
+			s.at += i + 1
+			return rest[:i], plain, nil
+		case isEscape:
 			plain = false
-			n := escape(s.in[s.at:])
+			n := escape(rest[i:])
 			if n == 0 {
 				return nil, false, errNotJSON
 			}
-			s.at += n
-		case c < ' ':
+			i += n - 1
+		case isControl:
 			return nil, false, errNotJSON
 		default:
-			plain = plain && c < utf8.RuneSelf
-			s.at++
+			plain = false
 		}
 	}
 	return nil, false, errNotJSON
@@ -189,11 +189,18 @@ func AppendText(dst []byte, text string) []byte {
 
 // scanScalar returns a number, true, false or null; nil for what is none of them.
 func (s *scanner) scanScalar() (token []byte, isNumber bool) {
-	for _, literal := range []string{"true", "false", "null"} {
-		if rest := s.in[s.at:]; len(rest) >= len(literal) && string(rest[:len(literal)]) == literal {
-			s.at += len(literal)
-			return rest[:len(literal)], false
-		}
+	literal := ""
+	switch s.peek() {
+	case 't':
+		literal = "true"
+	case 'f':
+		literal = "false"
+	case 'n':
+		literal = "null"
+	}
+	if rest := s.in[s.at:]; literal != "" && len(rest) >= len(literal) && string(rest[:len(literal)]) == literal {
+		s.at += len(literal)
+		return rest[:len(literal)], false
 	}
 	start := s.at
 	if s.peek() == '-' {
