@@ -115,6 +115,16 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	return nil
 }
 
+// maxLost bounds how many records a process says at once that it has dropped.
+const maxLost = 1 << 20
+
+// Lost counts records that the process of a tenant could not hand over.
+func (r *Recorder) Lost(n int64) {
+	if n > 0 {
+		r.metrics.lost.Add(float64(min(n, maxLost)))
+	}
+}
+
 // Kept says when a record is on disk.
 type Kept struct{ commit *spool.Commit }
 

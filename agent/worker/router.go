@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -30,13 +33,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	start, answered := time.Now(), false
 	name, _, _ := strings.Cut(call.Script, "/")
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if answered, err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -48,14 +52,26 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 			break
 		}
 	}
-	if !r.trial {
-		r.pool.metrics.called(err)
-	}
 	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
+	if !r.trial {
+		if !answered && len(r.pool.cfg.Observers) > 0 {
+			err = execute.Unrun(call, reply, r.pool.releaseOf(call), start).Show(ctx, r.pool.cfg.Observers, err)
+		}
+		r.pool.metrics.called(err)
+	}
 	return err
+}
+
+// releaseOf returns the live release of what is called; nil if there is none.
+func (p *Pool) releaseOf(call *gateway.Call) *cache.Release {
+	if r, ok := call.Edition.(*cache.Release); ok {
+		return r
+	}
+	name, _, _ := strings.Cut(call.Script, "@")
+	return p.cfg.Node.Table.Get(name)
 }
 
 // ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the

@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -71,6 +73,10 @@ type Config struct {
 	// Quarantine says when a script is kept from running.
 	Quarantine QuarantinePolicy
 
+	// Observers see the calls that no process has answered.
+	Observers []execute.Observer
+	// Records takes the records of calls; nil if nobody does.
+	Records *decisionlog.Recorder
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
 	// Changed is called when what Quarantined returns has changed, and when a process has caught up

@@ -1165,6 +1165,329 @@ func (*CountResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
+type RecordRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Records that were left out before these.
+	Dropped       int64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordRequest) Reset() {
+	*x = RecordRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordRequest) ProtoMessage() {}
+
+func (x *RecordRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
+func (*RecordRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RecordRequest) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *RecordRequest) GetDropped() int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// What is recorded of one call, without what is masked: see decisionlog.Entry.
+type Record struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	StartUnixNanos int64                  `protobuf:"varint,1,opt,name=start_unix_nanos,json=startUnixNanos,proto3" json:"start_unix_nanos,omitempty"`
+	TookNanos      int64                  `protobuf:"varint,2,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	// Of the tenant; empty if the call named none.
+	Script         string     `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`
+	Version        uint64     `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Digest         []byte     `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	Revision       int64      `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	StalenessNanos int64      `protobuf:"varint,7,opt,name=staleness_nanos,json=stalenessNanos,proto3" json:"staleness_nanos,omitempty"`
+	TraceId        string     `protobuf:"bytes,8,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	SpanId         string     `protobuf:"bytes,9,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
+	Protocol       string     `protobuf:"bytes,10,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Caller         string     `protobuf:"bytes,11,opt,name=caller,proto3" json:"caller,omitempty"`
+	Instructions   uint64     `protobuf:"varint,12,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	OnResponse     bool       `protobuf:"varint,13,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	Error          *v11.Error `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
+	// JSON; empty if the record has none.
+	Input     []byte `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	Result    []byte `protobuf:"bytes,16,opt,name=result,proto3" json:"result,omitempty"`
+	Arguments int32  `protobuf:"varint,17,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Results   int32  `protobuf:"varint,18,opt,name=results,proto3" json:"results,omitempty"`
+	// JSON texts with commas between them.
+	Masked    []byte `protobuf:"bytes,19,opt,name=masked,proto3" json:"masked,omitempty"`
+	Erased    []byte `protobuf:"bytes,20,opt,name=erased,proto3" json:"erased,omitempty"`
+	Truncated []byte `protobuf:"bytes,21,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// The fields that were chosen, a bit for each.
+	Fields        uint32 `protobuf:"varint,22,opt,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Record) Reset() {
+	*x = Record{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Record) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Record) ProtoMessage() {}
+
+func (x *Record) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Record.ProtoReflect.Descriptor instead.
+func (*Record) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Record) GetStartUnixNanos() int64 {
+	if x != nil {
+		return x.StartUnixNanos
+	}
+	return 0
+}
+
+func (x *Record) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *Record) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *Record) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Record) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Record) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Record) GetStalenessNanos() int64 {
+	if x != nil {
+		return x.StalenessNanos
+	}
+	return 0
+}
+
+func (x *Record) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *Record) GetSpanId() string {
+	if x != nil {
+		return x.SpanId
+	}
+	return ""
+}
+
+func (x *Record) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *Record) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *Record) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *Record) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
+}
+
+func (x *Record) GetError() *v11.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *Record) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Record) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Record) GetArguments() int32 {
+	if x != nil {
+		return x.Arguments
+	}
+	return 0
+}
+
+func (x *Record) GetResults() int32 {
+	if x != nil {
+		return x.Results
+	}
+	return 0
+}
+
+func (x *Record) GetMasked() []byte {
+	if x != nil {
+		return x.Masked
+	}
+	return nil
+}
+
+func (x *Record) GetErased() []byte {
+	if x != nil {
+		return x.Erased
+	}
+	return nil
+}
+
+func (x *Record) GetTruncated() []byte {
+	if x != nil {
+		return x.Truncated
+	}
+	return nil
+}
+
+func (x *Record) GetFields() uint32 {
+	if x != nil {
+		return x.Fields
+	}
+	return 0
+}
+
+type RecordResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers of the records, from 0, that are not kept, if the audit is strict.
+	Refused       []int32 `protobuf:"varint,1,rep,packed,name=refused,proto3" json:"refused,omitempty"`
+	Reason        string  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordResponse) Reset() {
+	*x = RecordResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordResponse) ProtoMessage() {}
+
+func (x *RecordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordResponse.ProtoReflect.Descriptor instead.
+func (*RecordResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RecordResponse) GetRefused() []int32 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *RecordResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
@@ -1251,17 +1574,50 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse2\xe7\x02\n" +
+	"\rCountResponse\"b\n" +
+	"\rRecordRequest\x127\n" +
+	"\arecords\x18\x01 \x03(\v2\x1d.scriptorium.worker.v1.RecordR\arecords\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x03R\adropped\"\x8d\x05\n" +
+	"\x06Record\x12(\n" +
+	"\x10start_unix_nanos\x18\x01 \x01(\x03R\x0estartUnixNanos\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x02 \x01(\x03R\ttookNanos\x12\x16\n" +
+	"\x06script\x18\x03 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x03R\brevision\x12'\n" +
+	"\x0fstaleness_nanos\x18\a \x01(\x03R\x0estalenessNanos\x12\x19\n" +
+	"\btrace_id\x18\b \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\t \x01(\tR\x06spanId\x12\x1a\n" +
+	"\bprotocol\x18\n" +
+	" \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06caller\x18\v \x01(\tR\x06caller\x12\"\n" +
+	"\finstructions\x18\f \x01(\x04R\finstructions\x12\x1f\n" +
+	"\von_response\x18\r \x01(\bR\n" +
+	"onResponse\x122\n" +
+	"\x05error\x18\x0e \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05input\x18\x0f \x01(\fR\x05input\x12\x16\n" +
+	"\x06result\x18\x10 \x01(\fR\x06result\x12\x1c\n" +
+	"\targuments\x18\x11 \x01(\x05R\targuments\x12\x18\n" +
+	"\aresults\x18\x12 \x01(\x05R\aresults\x12\x16\n" +
+	"\x06masked\x18\x13 \x01(\fR\x06masked\x12\x16\n" +
+	"\x06erased\x18\x14 \x01(\fR\x06erased\x12\x1c\n" +
+	"\ttruncated\x18\x15 \x01(\fR\ttruncated\x12\x16\n" +
+	"\x06fields\x18\x16 \x01(\rR\x06fields\"B\n" +
+	"\x0eRecordResponse\x12\x18\n" +
+	"\arefused\x18\x01 \x03(\x05R\arefused\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\x82\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xd9\x02\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
-	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
+	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12U\n" +
+	"\x06Record\x12$.scriptorium.worker.v1.RecordRequest\x1a%.scriptorium.worker.v1.RecordResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_proto_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -1275,7 +1631,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
 	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
@@ -1297,41 +1653,48 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
 	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
 	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	nil,                        // 20: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),          // 21: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 22: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 23: scriptorium.script.v1.StepCalls
+	(*RecordRequest)(nil),      // 20: scriptorium.worker.v1.RecordRequest
+	(*Record)(nil),             // 21: scriptorium.worker.v1.Record
+	(*RecordResponse)(nil),     // 22: scriptorium.worker.v1.RecordResponse
+	nil,                        // 23: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),          // 24: scriptorium.event.v1.Object
+	(*v11.Error)(nil),          // 25: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),      // 26: scriptorium.script.v1.StepCalls
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	20, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
-	21, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	22, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	23, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	24, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	25, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	22, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	25, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	23, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 10: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 11: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 12: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 13: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 14: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 15: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 16: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 17: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 18: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 19: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 20: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 21: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 22: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 23: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	26, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	26, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	21, // 10: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
+	25, // 11: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
+	1,  // 12: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 13: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 14: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 15: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 16: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 17: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 18: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	20, // 19: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
+	2,  // 20: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 21: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 22: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 23: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 24: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 25: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 26: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	22, // 27: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1345,7 +1708,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -257,6 +257,7 @@ const (
 	Home_Content_FullMethodName = "/scriptorium.worker.v1.Home/Content"
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
 	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
+	Home_Record_FullMethodName  = "/scriptorium.worker.v1.Home/Record"
 )
 
 // HomeClient is the client API for Home service.
@@ -271,6 +272,9 @@ type HomeClient interface {
 	Log(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error)
 }
 
 type homeClient struct {
@@ -311,6 +315,16 @@ func (c *homeClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *homeClient) Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordResponse)
+	err := c.cc.Invoke(ctx, Home_Record_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HomeServer is the server API for Home service.
 // All implementations must embed UnimplementedHomeServer
 // for forward compatibility.
@@ -323,6 +337,9 @@ type HomeServer interface {
 	Log(context.Context, *LogRequest) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -341,6 +358,9 @@ func (UnimplementedHomeServer) Log(context.Context, *LogRequest) (*LogResponse, 
 }
 func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
+}
+func (UnimplementedHomeServer) Record(context.Context, *RecordRequest) (*RecordResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Record not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -417,6 +437,24 @@ func _Home_Count_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Record_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Record(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Record_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Record(ctx, req.(*RecordRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Home_ServiceDesc is the grpc.ServiceDesc for Home service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -435,6 +473,10 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Count",
 			Handler:    _Home_Count_Handler,
+		},
+		{
+			MethodName: "Record",
+			Handler:    _Home_Record_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
