@@ -107,7 +107,7 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	defer entry.Release()
 	kept, err := r.Record(entry)
 	if err == nil && kept != nil {
-		err = kept.Wait(ctx)
+		err = kept.within(ctx, keepPatience)
 	}
 	if err != nil {
 		return r.refused(entry, err)
@@ -130,6 +130,15 @@ type Kept struct{ commit *spool.Commit }
 
 // Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before.
 func (k *Kept) Wait(ctx context.Context) error { return k.commit.Wait(ctx) }
+
+// keepPatience is how long a call waits for its record: a disk that hangs must not hold it up.
+const keepPatience = 5 * time.Second
+
+func (k *Kept) within(ctx context.Context, long time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	return k.Wait(ctx)
+}
 
 // errNoSink says that there is nothing to keep records for.
 var errNoSink = errors.New("this agent has no decision log: start it with --decision-log, such as file:/var/log/scriptorium/decisions.jsonl, and --decision-spool-bytes above 0")
