@@ -217,7 +217,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 		return nil
 	}
 	var closing sync.WaitGroup
-	errs := make([]error, len(r.outputs))
+	errs := make([]error, len(r.outputs)+1)
 	for i, out := range r.outputs {
 		closing.Go(func() { errs[i] = out.close(ctx) })
 	}
@@ -225,7 +225,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	r.stop()
 	r.ended.Wait()
 	if r.spool != nil {
-		errs = append(errs, r.spool.Close())
+		errs[len(r.outputs)] = r.spool.Close()
 	}
 	return errors.Join(errs...)
 }

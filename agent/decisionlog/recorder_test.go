@@ -5,167 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
-	"github.com/scriptorium-dev/scriptorium/agent/gateway"
-	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
-
-// memory is a sink that keeps what it gets. It holds up who writes while it is stopped, and fails while
-// it is told to.
-type memory struct {
-	stop    sync.Mutex
-	mu      sync.Mutex
-	lines   []string
-	failure error
-	closed  bool
-}
-
-func (m *memory) Write(_ context.Context, records [][]byte) error {
-	m.stop.Lock()
-	defer m.stop.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.failure != nil {
-		return m.failure
-	}
-	for _, r := range records {
-		m.lines = append(m.lines, string(r))
-	}
-	return nil
-}
-
-func (m *memory) Close(context.Context) error {
-	m.closed = true
-	return nil
-}
-
-func (m *memory) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failure = err
-}
-
-func (m *memory) all() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]string(nil), m.lines...)
-}
-
-// world is a recorder with what it depends on.
-type world struct {
-	*decisionlog.Recorder
-	tenants map[string]script.TenantSettings
-	metrics *prometheus.Registry
-	sinks   []*memory
-	dir     string
-}
-
-func start(t testing.TB, sinks int, change func(*decisionlog.Config)) *world {
-	t.Helper()
-	w := &world{tenants: map[string]script.TenantSettings{}, metrics: prometheus.NewRegistry(), dir: t.TempDir()}
-	w.open(t, sinks, change)
-	return w
-}
-
-func (w *world) open(t testing.TB, sinks int, change func(*decisionlog.Config)) {
-	t.Helper()
-	cfg := decisionlog.Config{
-		Agent: `node-1`, Spool: filepath.Join(w.dir, "spool"), SpoolBytes: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: w.metrics,
-		Tenants: func(tenant string) script.TenantSettings { return w.tenants[tenant].OrDefaults() },
-	}
-	w.sinks = nil
-	for i := range sinks {
-		m := &memory{}
-		w.sinks = append(w.sinks, m)
-		cfg.Outputs = append(cfg.Outputs, decisionlog.Output{Name: fmt.Sprintf("sink%d", i), ID: fmt.Sprintf("sink-%d", i), Sink: m})
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	r, err := decisionlog.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Recorder = r
-	t.Cleanup(func() { w.end(t) })
-}
-
-func (w *world) end(t testing.TB) {
-	t.Helper()
-	if err := w.Close(t.Context()); err != nil && t.Context().Err() == nil {
-		t.Error(err)
-	}
-}
-
-// call is a call that ended well, of a script that says nothing of decisions.
-func call(tenant string, args ...string) *execute.Ended {
-	c := &gateway.Call{Script: tenant + "/route", Origin: gateway.Origin{Protocol: "resp", Caller: "uid 7"}}
-	for _, arg := range args {
-		c.Args = append(c.Args, []byte(arg))
-	}
-	reply := &gateway.Reply{Version: 3, Digest: script.DigestOf([]byte("x")), Position: gateway.Position{Revision: 41, Staleness: 1500 * time.Microsecond}}
-	return &execute.Ended{
-		Call: c, Reply: reply, Start: time.Unix(1_700_000_000, 5_000_000), Took: time.Millisecond, Used: engine.Used{Instructions: 12},
-		Release:  &cache.Release{Name: script.Name{Tenant: tenant, Script: "route"}},
-		Settings: &script.TenantSettings{},
-	}
-}
-
-func returns(t testing.TB, e *execute.Ended, results ...string) *execute.Ended {
-	t.Helper()
-	for _, result := range results {
-		if err := e.Reply.Append(func(dst []byte) ([]byte, error) { return append(dst, result...), nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return e
-}
-
-func fails(e *execute.Ended, err *script.Error) *execute.Ended {
-	e.Err, e.Kind = err, err.Kind
-	return e
-}
-
-func parse(t *testing.T, line string) (r decision.Record) {
-	t.Helper()
-	dec := json.NewDecoder(strings.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
-	return r
-}
-
-// recorded returns the one record of the call.
-func recorded(t *testing.T, e *execute.Ended) decision.Record {
-	t.Helper()
-	w := start(t, 1, nil)
-	if err := w.Ended(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
-	w.end(t)
-	lines := w.sinks[0].all()
-	if len(lines) != 1 {
-		t.Fatalf("there are %d records, want one: %q", len(lines), lines)
-	}
-	return parse(t, lines[0])
-}
 
 var all = &script.Decisions{Sample: 1}
 
@@ -454,80 +305,13 @@ func TestASinkThatFailsRecovers(t *testing.T) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline, tick := time.After(30*time.Second), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatal("it did not happen within 30 seconds")
-		}
-	}
-}
-
-// TestStrict: the records are on disk when the call ends, and come to the sinks of a later process.
-func TestStrict(t *testing.T) {
-	w := start(t, 2, nil)
-	strict := func(tenant string, i int) *execute.Ended {
-		w.tenants[tenant] = script.TenantSettings{Audit: script.AuditStrict}
-		e := call(tenant, fmt.Sprint(i))
-		e.Settings = new(w.tenants[tenant])
-		return e
-	}
-	w.sinks[0].fail(errors.New("away"))
-	const calls = 50
-	for i := range calls {
-		if err := w.Ended(t.Context(), strict("acme", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, func() bool { return len(w.sinks[1].all()) == calls })
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_ = w.Close(ended)
-	w.metrics = prometheus.NewRegistry()
-	w.open(t, 2, nil)
-	eventually(t, func() bool { return len(w.sinks[0].all()) == calls })
-	for i, line := range w.sinks[0].all() {
-		if r := parse(t, line); string(r.Input) != fmt.Sprint(i) {
-			t.Fatalf("record %d is of call %s", i, r.Input)
-		}
-	}
-	if again := w.sinks[1].all(); len(again) > 0 {
-		t.Errorf("the other sink got %d records again", len(again))
-	}
-	// The spool is bounded, also for a tenant alone.
-	w.sinks[0].fail(errors.New("away"))
-	var err error
-	for i := 0; err == nil && i < 100_000; i++ {
-		e := strict("acme", i)
-		e.Call.Args = [][]byte{[]byte(`"` + strings.Repeat("x", 32<<10) + `"`)}
-		err = w.Ended(t.Context(), e)
-	}
-	if script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "the audit of tenant acme is strict") {
-		t.Errorf("without room, the call ends with %v", err)
-	}
-	if err := w.Ended(t.Context(), strict("shop", 1)); err != nil {
-		t.Errorf("another tenant has no room: %v", err)
-	}
-	w.sinks[0].fail(nil)
-	eventually(t, func() bool { return w.Ended(t.Context(), strict("acme", 0)) == nil })
-}
-
-// TestStrictWithoutASink: the error names the flag.
-func TestStrictWithoutASink(t *testing.T) {
-	for name, w := range map[string]*world{
-		"no sink":  start(t, 0, nil),
-		"no spool": start(t, 1, func(c *decisionlog.Config) { c.SpoolBytes = -1 }),
-	} {
-		w.tenants["acme"] = script.TenantSettings{Audit: script.AuditStrict}
-		e := call("acme", `1`)
-		e.Settings = nil
-		if err := w.Ended(t.Context(), e); script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "--decision-log") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := os.Stat(filepath.Join(w.dir, "spool")); err == nil && name == "no sink" {
-			t.Error("there is a folder that nobody needs")
-		}
-		free := call("shop", `1`)
-		if err := w.Ended(t.Context(), free); err != nil {
-			t.Errorf("%s: another tenant's call: %v", name, err)
 		}
 	}
 }

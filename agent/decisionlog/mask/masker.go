@@ -70,9 +70,8 @@ func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []by
 	m.in, m.at, m.out = value, 0, dst
 	m.points = append(m.points[:0], pointer...)
 	m.keeps.paths = keep
-	p := place{kept: keep.Empty()}
-	ends := false
-	p.mask, ends = m.masks.root()
+	alive, ends := m.masks.root()
+	p := place{mask: alive, kept: keep.Empty()}
 	if !p.kept {
 		p.keep, p.kept = m.keeps.root()
 	}
@@ -287,13 +286,12 @@ func (m *Masker) list(p place) (kept bool, err error) {
 		return kept, nil
 	}
 	inside := place{kept: p.kept, depth: p.depth + 1}
-	var passed, keptPassed set
-	masked := false
-	inside.mask, passed, masked = m.masks.list(p.mask, p.depth)
-	defer func() { m.masks.leave(passed) }()
+	through, passed, masked := m.masks.list(p.mask, p.depth)
+	inside.mask = through
+	defer m.masks.leave(passed)
 	if !p.kept {
-		inside.keep, keptPassed, inside.kept = m.keeps.list(p.keep, p.depth)
-		defer func() { m.keeps.leave(keptPassed) }()
+		inside.keep, passed, inside.kept = m.keeps.list(p.keep, p.depth)
+		defer m.keeps.leave(passed)
 	}
 	first := true
 	for i := 0; ; i++ {

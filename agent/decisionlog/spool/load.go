@@ -51,7 +51,7 @@ func (s *Spool) loadSegment(number uint64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // which was read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -73,8 +73,8 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 			return lines, err
 		}
 		before := len(lines)
-		end := 0
-		lines, end = split(lines, data)
+		all, end := split(lines, data)
+		lines = all
 		if len(lines) == before && n < g.size-from { // the first one is larger
 			if data, err = r.load(from, min(g.size-from, frameHeader+maxFrame)); err != nil {
 				return lines, err

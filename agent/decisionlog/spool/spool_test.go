@@ -74,7 +74,8 @@ func numbered(from, to int) (all []string) {
 func TestReaders(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
-	a, b := s.Reader("a"), s.Reader("b")
+	a := s.Reader("a")
+	s.Reader("b")
 	for _, record := range numbered(0, 10) {
 		if err := keep(s, "acme", record); err != nil {
 			t.Fatal(err)
@@ -97,7 +98,8 @@ func TestReaders(t *testing.T) {
 		t.Error("a closed spool takes a record")
 	}
 	s = open(t, dir, 1<<20)
-	a, b = s.Reader("a"), s.Reader("b")
+	a = s.Reader("a")
+	b := s.Reader("b")
 	if got := take(t, a); !slices.Equal(got, numbered(10, 11)) {
 		t.Errorf("after a restart, a gets %q", got)
 	}

@@ -1,0 +1,88 @@
+package decisionlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// TestStrict: the records are on disk when the call ends, and come to the sinks of a later process.
+func TestStrict(t *testing.T) {
+	w := start(t, 2, nil)
+	strict := func(tenant string, i int) *execute.Ended {
+		w.tenants[tenant] = script.TenantSettings{Audit: script.AuditStrict}
+		e := call(tenant, fmt.Sprint(i))
+		e.Settings = new(w.tenants[tenant])
+		return e
+	}
+	w.sinks[0].fail(errors.New("away"))
+	const calls = 50
+	for i := range calls {
+		if err := w.Ended(t.Context(), strict("acme", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() bool { return len(w.sinks[1].all()) == calls })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = w.Close(ended)
+	w.metrics = prometheus.NewRegistry()
+	w.open(t, 2, nil)
+	eventually(t, func() bool { return len(w.sinks[0].all()) == calls })
+	for i, line := range w.sinks[0].all() {
+		if r := parse(t, line); string(r.Input) != fmt.Sprint(i) {
+			t.Fatalf("record %d is of call %s", i, r.Input)
+		}
+	}
+	if again := w.sinks[1].all(); len(again) > 0 {
+		t.Errorf("the other sink got %d records again", len(again))
+	}
+	// The spool is bounded, also for a tenant alone.
+	w.sinks[0].fail(errors.New("away"))
+	var err error
+	for i := 0; err == nil && i < 100_000; i++ {
+		e := strict("acme", i)
+		e.Call.Args = [][]byte{[]byte(`"` + strings.Repeat("x", 32<<10) + `"`)}
+		err = w.Ended(t.Context(), e)
+	}
+	if script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "the audit of tenant acme is strict") {
+		t.Errorf("without room, the call ends with %v", err)
+	}
+	if err := w.Ended(t.Context(), strict("shop", 1)); err != nil {
+		t.Errorf("another tenant has no room: %v", err)
+	}
+	w.sinks[0].fail(nil)
+	eventually(t, func() bool { return w.Ended(t.Context(), strict("acme", 0)) == nil })
+}
+
+// TestStrictWithoutASink: the error names the flag.
+func TestStrictWithoutASink(t *testing.T) {
+	for name, w := range map[string]*world{
+		"no sink":  start(t, 0, nil),
+		"no spool": start(t, 1, func(c *decisionlog.Config) { c.SpoolBytes = -1 }),
+	} {
+		w.tenants["acme"] = script.TenantSettings{Audit: script.AuditStrict}
+		e := call("acme", `1`)
+		e.Settings = nil
+		if err := w.Ended(t.Context(), e); script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "--decision-log") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(w.dir, "spool")); err == nil && name == "no sink" {
+			t.Error("there is a folder that nobody needs")
+		}
+		free := call("shop", `1`)
+		if err := w.Ended(t.Context(), free); err != nil {
+			t.Errorf("%s: another tenant's call: %v", name, err)
+		}
+	}
+}
