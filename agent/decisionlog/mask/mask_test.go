@@ -12,8 +12,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
 )
 
-func apply(t testing.TB, masks, keep []string, value string) (out, masked string) {
-	t.Helper()
+func apply(tb testing.TB, masks, keep []string, value string) (out, masked string) {
+	tb.Helper()
 	var m mask.Masker
 	m.Reset(mask.NewPaths(masks))
 	to, kept, err := m.Append([]byte("before"), []byte(value), "/input", mask.NewPaths(keep))
@@ -23,14 +23,14 @@ func apply(t testing.TB, masks, keep []string, value string) (out, masked string
 	if kept {
 		out = strings.TrimPrefix(string(to), "before")
 	} else if string(to) != "before" {
-		t.Errorf("%s: nothing is kept, and yet there is %s", value, to)
+		tb.Errorf("%s: nothing is kept, and yet there is %s", value, to)
 	}
 	if out != "" && !json.Valid([]byte(out)) {
-		t.Errorf("%s: %s is not JSON", value, out)
+		tb.Errorf("%s: %s is not JSON", value, out)
 	}
 	list, _ := m.AppendMasked(nil)
 	if !json.Valid(append(append([]byte{'['}, list...), ']')) {
-		t.Errorf("%s: %s are no pointers", value, list)
+		tb.Errorf("%s: %s are no pointers", value, list)
 	}
 	return out, string(list)
 }
