@@ -176,7 +176,7 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 	if err := x.gate.Enter(ctx, &c.turn, &c.admission); err != nil {
 		return err
 	}
-	defer c.turn.Leave()
+	defer c.leave()
 	c.invocation = engine.Invocation{
 		Tenant: release.Name.Tenant, OnResponse: asked.OnResponse, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
@@ -201,6 +201,12 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 		return &e
 	}
 	return err
+}
+
+// leave gives the call's turn back.
+func (c *call) leave() {
+	c.turn.Leave()
+	c.ended.Ran = c.turn.Used()
 }
 
 // share returns how much memory the calls of a tenant may make together. A process of its

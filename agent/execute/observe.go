@@ -31,6 +31,8 @@ type Ended struct {
 	Start   time.Time
 	// Took includes the time that the call waited for its turn.
 	Took time.Duration
+	// Ran is the time that it had a turn on a processor.
+	Ran time.Duration
 	// Used is what the program used; zero if it did not run.
 	Used engine.Used
 }
