@@ -461,6 +461,7 @@ func (w Write) auditEntry(c Commit, forced bool) script.AuditEntry {
 		Owner:     c.Release.Owner,
 		Forced:    forced,
 		Note:      c.Entry.Note, // of what the registry does by itself it is that of the decision
+		ChangeSet: c.Entry.ChangeSet,
 	}
 	if candidate := c.Release.Candidate; candidate != nil {
 		e.CandidateDigest = candidate.Version.Digest

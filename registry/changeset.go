@@ -248,7 +248,7 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	w.describe(releases, changed)
 	set := w.membership()
 	w.repeated = w.repeats(releases, set)
-	out := &together{dry: w.req.DryRun}
+	out := &together{set: w.req.Name, dry: w.req.DryRun}
 	for i := range w.publications {
 		out.scripts = append(out.scripts, w.write(ctx, i, set, releases[i].Revision))
 	}

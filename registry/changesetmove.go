@@ -28,7 +28,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 	if first.Promote && len(req.Moves) != len(req.Set.Scripts) {
 		return script.Errorf(script.Invalid, "moves", "promote %d of the %d scripts of the %s", len(req.Moves), len(req.Set.Scripts), req.Set)
 	}
-	w := &together{}
+	w := &together{set: req.Set.Name}
 	for _, move := range req.Moves {
 		a, err := advance(move)
 		if err != nil {
@@ -151,7 +151,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		if set = cur.Candidate.Set; set == nil {
 			return nil, script.Errorf(script.Conflict, "candidate", "%s has another candidate by now: look at it with scriptctl rollout status %s, and decide again", req.Name, req.Name)
 		}
-		w := &together{}
+		w := &together{set: set.Name}
 		if req.Steering == Promote {
 			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Write); err != nil {
 				return nil, err

@@ -68,7 +68,7 @@ func (b *setRollback) decide(ctx context.Context) (*together, error) {
 	if b.set, err = b.store.ChangeSet(ctx, b.req.Tenant, b.req.Name); err != nil {
 		return nil, err
 	}
-	out := &together{}
+	out := &together{set: b.req.Name}
 	if b.set.State == script.ChangeSetFailed || b.set.State == script.ChangeSetRolledBack {
 		return out, nil
 	}

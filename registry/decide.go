@@ -317,9 +317,21 @@ func decide(cur, next script.Release, change script.Change, w Write, at moment) 
 				Author:    w.attribution(),
 				Note:      w.Note,
 				Time:      now,
+				ChangeSet: setOf(cur, next, change),
 			},
 		},
 	}
+}
+
+// setOf returns the name of the change set that the change is part of; "" if there is none.
+func setOf(cur, next script.Release, change script.Change) string {
+	switch {
+	case next.Candidate != nil && next.Candidate.Set != nil:
+		return next.Candidate.Set.Name
+	case next.Candidate == nil && steers(change) && cur.Candidate != nil && cur.Candidate.Set != nil:
+		return cur.Candidate.Set.Name
+	}
+	return ""
 }
 
 // limitOf returns how many versions r retains.

@@ -11,6 +11,7 @@ import (
 
 // together is a write of several scripts and values of one tenant, in one transaction.
 type together struct {
+	set     string // the change set
 	scripts []writeRequest
 	values  []valueRequest
 	// staged are values that only candidates read. The store keeps their contents, for which the values of
@@ -86,11 +87,17 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 		}
 		m.scripts = append(m.scripts, d)
 		if d.changed {
+			if d.commit.Entry != (script.HistoryEntry{}) {
+				d.commit.Entry.ChangeSet, d.commit.Audit.ChangeSet = w.set, w.set
+			}
 			m.commit.Releases = append(m.commit.Releases, d.commit)
 		}
 	}
 	if m.values, err = r.decideValues(ctx, w, w.values, nil, counted); err != nil {
 		return m, err
+	}
+	for i := range m.values {
+		m.values[i].Audit.ChangeSet = w.set
 	}
 	m.commit.Values = m.values
 	staged, err := r.decideValues(ctx, w, w.staged, m.values, counted)

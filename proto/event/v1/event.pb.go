@@ -1055,9 +1055,12 @@ type Status struct {
 	// agent leaves them out.
 	Lags []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
 	// The agent knows steps by key. An older agent leaves it out.
-	KnowsKeys     bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KnowsKeys bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
+	// How many differences from the registry's checksum it repaired, since its start. One difference
+	// counts once here, and in drifts each time that it is found. An older agent leaves it out.
+	RepairedDrifts uint64 `protobuf:"varint,30,opt,name=repaired_drifts,json=repairedDrifts,proto3" json:"repaired_drifts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1242,6 +1245,13 @@ func (x *Status) GetKnowsKeys() bool {
 		return x.KnowsKeys
 	}
 	return false
+}
+
+func (x *Status) GetRepairedDrifts() uint64 {
+	if x != nil {
+		return x.RepairedDrifts
+	}
+	return 0
 }
 
 // Lag is a tenant whose own process does not run all that its agent activated.
@@ -2136,7 +2146,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\x86\a\n" +
+	"\t_removals\"\xaf\a\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2161,7 +2171,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x12-\n" +
 	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x12\x1d\n" +
 	"\n" +
-	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x1a9\n" +
+	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x12'\n" +
+	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
