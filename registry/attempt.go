@@ -436,11 +436,11 @@ func steers(change script.Change) bool {
 	return false
 }
 
-// attribution is who the history names: the author as given, and the identity that
-// vouches for it unless that is the same or not known.
-func (w Write) attribution() string { return attribution(w.By, w.Author) }
+func (w Write) attribution() string { return Attribution(w.By, w.Author) }
 
-func attribution(by access.Identity, author string) string {
+// Attribution is who the history names: the author as given, and the identity that
+// vouches for it unless that is the same or not known.
+func Attribution(by access.Identity, author string) string {
 	if by.Name == "" || by.Name == author || by.Name == access.Everybody(by.Peer).Name {
 		return author
 	}

@@ -170,7 +170,7 @@ func changeSetNote(name, note string) string {
 	if note != "" {
 		text += ": " + note
 	}
-	return printable(text, MaxNoteBytes)
+	return Printable(text, MaxNoteBytes)
 }
 
 func (w *changeSetWrite) validateValues() error {
@@ -327,7 +327,7 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 func (w *changeSetWrite) describe(releases []script.Release, values []StagedContent) {
 	w.next = script.ChangeSet{
 		Tenant: w.req.Tenant, Name: w.req.Name, State: script.ChangeSetOnTrial, Plan: w.plan, Fingerprint: w.fingerprint,
-		Author: attribution(w.req.By, w.req.Author), Note: w.req.Note, Attempt: w.before.Attempt + 1,
+		Author: Attribution(w.req.By, w.req.Author), Note: w.req.Note, Attempt: w.before.Attempt + 1,
 	}
 	if w.atOnce {
 		w.next.State = script.ChangeSetLive

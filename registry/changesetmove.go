@@ -103,7 +103,7 @@ func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string
 		return nil
 	}
 	m.commit.SetGuard = rec.Revision
-	rec.State, rec.Reason, rec.ChangedAt = state, printable(why, script.MaxFailedBytes), now
+	rec.State, rec.Reason, rec.ChangedAt = state, Printable(why, script.MaxFailedBytes), now
 	for i := range rec.Values {
 		noteVersions(&rec.Values[i], m.values)
 	}

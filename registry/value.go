@@ -175,7 +175,7 @@ func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, 
 	if err != nil || !changed {
 		return ValueCommit{Value: cur}, false, err
 	}
-	next.Author, next.ChangedAt = attribution(a.by, a.author), now
+	next.Author, next.ChangedAt = Attribution(a.by, a.author), now
 	if !next.Deleted {
 		usage.Bytes += int64(next.Size)
 		usage.Values++
