@@ -51,6 +51,9 @@ const attempts = 64
 func (r *Registry) write(ctx context.Context, a writeRequest) (decision, error) {
 	d, err := r.tryWrite(ctx, a)
 	r.onWrite(a.change, outcomeOf(d, a.dry, err))
+	if !a.dry {
+		r.noteQuotas(a.Name.Tenant, err, d.uses)
+	}
 	return d, err
 }
 

@@ -73,7 +73,7 @@ func (r *Registry) PublishChangeSet(ctx context.Context, req ChangeSetRequest) (
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return ChangeSetResult{}, err
 	}
-	m, err := r.writeTogether(ctx, w.decide, w.record)
+	m, err := r.writeTogether(ctx, req.Tenant, w.decide, w.record)
 	if err != nil {
 		return ChangeSetResult{}, err
 	}

@@ -53,7 +53,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 		}
 		return w, err
 	}
-	_, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+	_, err := r.writeTogether(ctx, req.Tenant, plan, func(m *madeTogether, now time.Time) error {
 		switch {
 		case first.Promote:
 			return r.concluded(ctx, m, req.Tenant, req.Set, script.ChangeSetLive, "", now)
@@ -185,7 +185,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		}
 		return w, nil
 	}
-	m, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+	m, err := r.writeTogether(ctx, req.Name.Tenant, plan, func(m *madeTogether, now time.Time) error {
 		for i := range m.commit.Releases {
 			if c := &m.commit.Releases[i]; c.Release.Name == req.Name {
 				c.RequestID, c.Fingerprint = req.RequestID, fingerprint

@@ -33,7 +33,7 @@ func (r *Registry) RollbackChangeSet(ctx context.Context, req ChangeSetRollback)
 	}
 	for attempt := 1; ; attempt++ {
 		b := setRollback{Registry: r, req: req}
-		m, err := r.writeTogether(ctx, b.decide, b.record)
+		m, err := r.writeTogether(ctx, req.Tenant, b.decide, b.record)
 		if err != nil {
 			return ChangeSetResult{}, err
 		}

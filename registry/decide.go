@@ -22,6 +22,7 @@ type decision struct {
 	// What versions run with whose registry did not record it; nil if all are recorded.
 	recorded *script.Spec
 	brings   script.Digest // that agents need from now on, and that no publish brings
+	uses     []quotaUse    // of the tenant's quotas, then; nil if they are not compared
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }

@@ -67,9 +67,9 @@ func Expires(t script.EventType) bool { return t != script.EventKey }
 
 // Query says which items a page has.
 type Query[T any] struct {
-	Since time.Time      // the zero Time: all
-	After string         // the place of an item, or Page.Next; "" begins with the newest
-	Limit int            // at most so many
+	Since time.Time        // the zero Time: all
+	After string           // the place of an item, or Page.Next; "" begins with the newest
+	Limit int              // at most so many
 	Wants func(of *T) bool // those alone
 }
 
