@@ -24,6 +24,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -76,6 +77,10 @@ type Daemon struct {
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	// The timeline of events: recorder stores them, and hub follows them.
+	timeline *timeline.Timeline
+	recorder *timeline.Recorder
+	hub      *timeline.Hub
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 

@@ -35,6 +35,8 @@ type Config struct {
 	Fleet    *fleet.Fleet
 	// Logs of scripts, for those who read along; nil if there is no way to get them.
 	Logs Logs
+	// Timeline has the events; nil if there are none.
+	Timeline Timeline
 	// Mirror and Groups serve followers; Sealer seals what they are to believe.
 	Mirror *mirror.Mirror
 	Groups Groups
@@ -109,7 +111,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, draining: s.draining})
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, timeline: cfg.Timeline, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)

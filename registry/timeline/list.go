@@ -41,6 +41,9 @@ type Result struct {
 	WatchToken string
 }
 
+// pageBytes bounds a page, so that its message stays below what gRPC clients accept by default (4 MiB).
+const pageBytes = 2 << 20
+
 // List returns a page of events.
 func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 	if err := req.validate(req.By); err != nil {
@@ -68,8 +71,12 @@ func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 	if err := t.read(ctx, &req, size, writes, records); err != nil {
 		return Result{}, err
 	}
+	bytes := 0
 	for e := range merged(size, writes, records) {
 		result.Events = append(result.Events, shown(e, req.By))
+		if bytes += sizeOf(&e); bytes > pageBytes {
+			break
+		}
 	}
 	at.Writes, at.WritesOver = writes.end()
 	at.Records, at.RecordsOver = records.end()

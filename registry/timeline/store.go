@@ -5,6 +5,7 @@ package timeline
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -45,6 +46,9 @@ func Kept(t script.EventType) int {
 
 // recorded are the types of events that are no writes.
 var recorded = []script.EventType{script.EventAgent, script.EventDrift, script.EventKey, script.EventQuota}
+
+// Recorded returns the types of events that are no writes.
+func Recorded() []script.EventType { return slices.Clone(recorded) }
 
 // KeptOfAll is how many records of all types are kept, about.
 func KeptOfAll() (n int) {
