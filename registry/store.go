@@ -184,6 +184,9 @@ type Garbage interface {
 	// TrimAudit removes the entries of the audit trail from before then, and
 	// returns how many those were.
 	TrimAudit(ctx context.Context, before time.Time) (int, error)
+	// TrimEvents removes the events of the timeline that are no writes and are from before then, but
+	// for those of keys, and returns how many those were.
+	TrimEvents(ctx context.Context, before time.Time) (int, error)
 }
 
 // Blob is a stored source as a Collector sees it.

@@ -169,6 +169,7 @@ type HistoryEntry struct {
 	Author    string
 	Note      string
 	Time      time.Time
+	ChangeSet string // that the change is part of; "" if there is none
 }
 
 // AuditEntry is one write, in the registry's audit trail.
@@ -192,5 +193,6 @@ type AuditEntry struct {
 	Note     string
 	// Key of the value that was written, in a tenant's own data; Name has no script
 	// then, and for a tenant's settings.
-	Key string
+	Key       string
+	ChangeSet string // that the write is part of; "" if there is none
 }

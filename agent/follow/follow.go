@@ -423,7 +423,7 @@ func (f *Follower) work(ctx context.Context, j job) outcome {
 }
 
 func (f *Follower) finish(now time.Time, out outcome) {
-	before, drifts := f.machine.cursor, f.machine.drifts
+	before, drifts, repaired := f.machine.cursor, f.machine.drifts, f.machine.repaired
 	f.machine.finish(now, out)
 	if out.kind == jobSync {
 		f.answering.Store(false)
@@ -441,11 +441,16 @@ func (f *Follower) finish(now time.Time, out outcome) {
 			"revision", f.machine.cursor.Revision, "found", f.machine.drifts, "again_in", f.machine.drift.due.Sub(now).String())
 		f.status.changed()
 	}
+	if f.machine.repaired != repaired {
+		f.log.Info("what is live is what the registry has again", "revision", f.machine.cursor.Revision)
+		f.status.changed()
+	}
 	// A beacon moves the cursor each second in a fleet with other groups.
 	if out.changed || !slices.Equal(f.status.keys, out.keys) || f.status.held != f.machine.held || out.kind != jobCheck && before != f.machine.cursor {
 		f.status.changed()
 	}
 	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts
+	f.status.repaired = f.machine.repaired
 	f.activate(now, before.Fleet, out)
 	f.status.held = f.machine.held
 	f.publish()

@@ -42,9 +42,11 @@ type status struct {
 	tenants []string
 	keys    []string // that what is on disk is signed by
 	drifts  uint64
-	held    string        // why what the registry says is not applied
-	apart   time.Duration // between two reports, at least
-	live    []activation  // the last, in the order of their revisions
+
+	repaired uint64        // drifts that are over
+	held     string        // why what the registry says is not applied
+	apart    time.Duration // between two reports, at least
+	live     []activation  // the last, in the order of their revisions
 
 	sequence uint64
 	sent     time.Time
@@ -233,6 +235,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Tenants:           s.tenants,
 		DiskKeys:          slices.DeleteFunc(slices.Clone(s.keys), func(id string) bool { return id == "" }),
 		Drifts:            s.drifts,
+		RepairedDrifts:    s.repaired,
 		Activations:       s.activations(now),
 		Trials:            trialsOf(s.trials),
 		Held:              text(s.held),

@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -78,6 +79,10 @@ type Daemon struct {
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	// The timeline of events: recorder stores them, and hub follows them.
+	timeline *timeline.Timeline
+	recorder *timeline.Recorder
+	hub      *timeline.Hub
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 

@@ -43,7 +43,7 @@ func newMetrics() *metrics {
 		}),
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collected_total",
-			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries.",
+			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries, events.",
 		}, []string{"what"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collections_total",
@@ -97,7 +97,7 @@ func (m *metrics) collected(c registry.Collected, err error) {
 		outcome = "failed"
 	}
 	m.rounds.WithLabelValues(outcome).Inc()
-	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries} {
+	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries, "events": c.Events} {
 		m.removed.WithLabelValues(what).Add(float64(n))
 	}
 }

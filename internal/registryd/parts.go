@@ -37,6 +37,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		return noFleet
 	}
 	m := newMetrics()
+	d.newTimeline(cfg)
 	d.fleet = fleet.New(fleet.Config{
 		Clock: cfg.Clock,
 		Judge: func(c fleet.Candidacy) (why, evidence string) {
@@ -71,7 +72,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	d.asker = query.New(query.Config{Transport: d.fan, Fleet: d.mirror.Fleet, Targets: d.targets, Sessions: d.sessions, Log: cfg.Log})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), d.registerTimeline(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -112,7 +113,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
-		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock,
+		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock, OnQuota: d.noteQuota,
 	})
 }
 
@@ -131,6 +132,7 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 	return rpc.Config{
 		Registry: reg,
 		Fleet:    d.fleet,
+		Timeline: d.timeline,
 		Mirror:   d.mirror,
 		Groups:   d.groups,
 		Sealer:   d.secure.sealer,
@@ -150,15 +152,17 @@ func (d *Daemon) run(life context.Context, controller *rollout.Controller, colle
 		Elector:   d.store,
 		Feed:      d.feed,
 		Connected: func() bool { return d.fan.Connected() && d.store.Refusal() == nil },
-		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run},
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run, d.watchFleet},
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){
-		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent) },
+		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent, d.hub) },
 		func(ctx context.Context) { d.fleet.Keep(ctx, memory{Store: d.store, space: d.space}, d.Leading, d.log) },
 		d.mirror.SealAll,
 		d.sessions.Run,
 		d.groups.Run,
+		d.hub.Run,
+		d.recorder.Run,
 		d.sweep,
 		d.space.run,
 		d.keys.run,

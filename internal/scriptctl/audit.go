@@ -26,6 +26,7 @@ type auditView struct {
 	// The version on its way to being active, or given up on the way.
 	Candidate       uint64        `json:"candidate,omitempty"`
 	CandidateDigest script.Digest `json:"candidateDigest,omitzero"`
+	ChangeSet       string        `json:"changeSet,omitempty"`
 
 	Author   string `json:"author"`
 	Identity string `json:"identity"`
@@ -98,7 +99,7 @@ func (a *app) audit(ctx context.Context, f registryclient.AuditFilter) error {
 		}
 		view := auditView{
 			Revision: e.Revision, Time: timeView(e.Time), Tenant: e.Name.Tenant, Key: e.Key, Change: e.Change, Version: e.Version, Digest: e.Digest,
-			Candidate: e.Candidate, CandidateDigest: e.CandidateDigest, Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
+			Candidate: e.Candidate, CandidateDigest: e.CandidateDigest, ChangeSet: e.ChangeSet, Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
 		}
 		if e.Name.Script != "" {
 			view.Script = e.Name.String()

@@ -167,9 +167,11 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Tenants:     tenants,
 		DiskKeys:    m.GetDiskKeys(),
 		Drifts:      m.GetDrifts(),
-		Held:        readText(m.GetHeld(), maxHeld),
-		Trials:      trials,
-		Lags:        lags,
+
+		RepairedDrifts: m.GetRepairedDrifts(),
+		Held:           readText(m.GetHeld(), maxHeld),
+		Trials:         trials,
+		Lags:           lags,
 	}, skipped + passed + left, nil
 }
 

@@ -122,6 +122,7 @@ type Fleet struct {
 	swept          time.Time     // the last time
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
+	see            func(Sighting) // nil while nobody observes
 
 	readers readers
 }
@@ -283,6 +284,7 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	f.keepLabels(a, &r)
+	f.seen(a, &r)
 	again, lost := a.says(&r), false
 	switch {
 	case a.report.Incarnation != "" && a.report.Incarnation != r.Incarnation:
@@ -416,6 +418,7 @@ func (f *Fleet) Sweep() {
 		g.late = 0
 	}
 	for _, a := range f.agents {
+		f.miss(a, now)
 		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
 			f.unheard(a, now)
 			f.disconnect(a)

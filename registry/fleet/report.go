@@ -39,7 +39,10 @@ type Report struct {
 	DiskKeys []string        // the ids of the keys that what is on its disk is signed by
 	Held     string          // why it keeps what the registry says is gone; "" if it does not
 	Drifts   uint64          // how often it differed from the registry's checksum, since its start
-	Trials   []Trial         // of candidates; what is beyond MaxTrials counts for nothing
+	// RepairedDrifts is how many differences it repaired since then. One counts once here, and in Drifts
+	// each time that it is found. An older agent has none.
+	RepairedDrifts uint64
+	Trials         []Trial // of candidates; what is beyond MaxTrials counts for nothing
 }
 
 // Activation says since when a revision, and what is below it, has been live on an
@@ -110,6 +113,7 @@ type agent struct {
 	heard    time.Time
 	missed   time.Time // since when it is not heard any more
 	unknown  bool
+	told     presence // what was last seen of it
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -32,6 +33,8 @@ type Store struct {
 	versions  map[script.Ref]script.Version
 	history   map[script.Name][]script.HistoryEntry // oldest first
 	audit     []audited                             // in order of time
+	records   []recordedEvent                       // in order of time
+	batches   []timeline.Batch                      // of both, by revision
 	requests  map[request]registry.Done
 	values    map[script.ValueKey]script.Value
 	histories map[script.ValueKey]script.ValueHistory
@@ -321,6 +324,11 @@ func (s *Store) changed(tenant string, t transaction) script.Revision {
 // grow adds the transaction to those that are watched.
 func (s *Store) grow(t registry.Transaction) {
 	s.log = append(s.log, t)
+	s.wake()
+}
+
+// wake has those who watch look again.
+func (s *Store) wake() {
 	close(s.grown)
 	s.grown = make(chan struct{})
 }

@@ -19,6 +19,7 @@ type registryService struct {
 	fleet    *fleet.Fleet
 	logs     Logs
 	asker    recentlogs.Asker
+	timeline Timeline
 	draining <-chan struct{}
 }
 

@@ -38,6 +38,8 @@ type Config struct {
 	Logs Logs
 	// Asker asks agents; nil if there is no way to.
 	Asker recentlogs.Asker
+	// Timeline has the events; nil if there are none.
+	Timeline Timeline
 	// Mirror and Groups serve followers; Sealer seals what they are to believe.
 	Mirror *mirror.Mirror
 	Groups Groups
@@ -112,7 +114,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, draining: s.draining})
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)

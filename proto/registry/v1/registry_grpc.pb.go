@@ -35,6 +35,8 @@ const (
 	Registry_GetSource_FullMethodName         = "/scriptorium.registry.v1.Registry/GetSource"
 	Registry_History_FullMethodName           = "/scriptorium.registry.v1.Registry/History"
 	Registry_Audit_FullMethodName             = "/scriptorium.registry.v1.Registry/Audit"
+	Registry_ListEvents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListEvents"
+	Registry_WatchEvents_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchEvents"
 	Registry_Export_FullMethodName            = "/scriptorium.registry.v1.Registry/Export"
 	Registry_Import_FullMethodName            = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
@@ -115,6 +117,14 @@ type RegistryClient interface {
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
+	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
+	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// tenants.
+	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
+	// a CONFLICT if the registry does not know any more what came after the token: the caller lists
+	// the events since the last one, and goes on with the token of the list.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 	// Export streams the settings of all tenants, or of one, their values, and their
 	// scripts with every retained version and the history: each script's record, and
 	// the sources that it is the first to need before it.
@@ -335,9 +345,38 @@ func (c *registryClient) Audit(ctx context.Context, in *AuditRequest, opts ...gr
 	return out, nil
 }
 
+func (c *registryClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEventsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
 func (c *registryClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_Export_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[1], Registry_Export_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +395,7 @@ type Registry_ExportClient = grpc.ServerStreamingClient[ExportResponse]
 
 func (c *registryClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[1], Registry_Import_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_Import_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +408,7 @@ type Registry_ImportClient = grpc.ClientStreamingClient[ImportRequest, ImportRes
 
 func (c *registryClient) Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_Doctor_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_Doctor_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -548,7 +587,7 @@ func (c *registryClient) ListTenants(ctx context.Context, in *ListTenantsRequest
 
 func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_WatchLogs_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchLogs_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -677,6 +716,14 @@ type RegistryServer interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
+	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
+	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// tenants.
+	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
+	// a CONFLICT if the registry does not know any more what came after the token: the caller lists
+	// the events since the last one, and goes on with the token of the list.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	// Export streams the settings of all tenants, or of one, their values, and their
 	// scripts with every retained version and the history: each script's record, and
 	// the sources that it is the first to need before it.
@@ -797,6 +844,12 @@ func (UnimplementedRegistryServer) History(context.Context, *HistoryRequest) (*H
 }
 func (UnimplementedRegistryServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
+}
+func (UnimplementedRegistryServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedRegistryServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
 }
 func (UnimplementedRegistryServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Export not implemented")
@@ -1142,6 +1195,35 @@ func _Registry_Audit_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Registry_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListEvents(ctx, req.(*ListEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
 
 func _Registry_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportRequest)
@@ -1593,6 +1675,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Audit_Handler,
 		},
 		{
+			MethodName: "ListEvents",
+			Handler:    _Registry_ListEvents_Handler,
+		},
+		{
 			MethodName: "AcceptLoss",
 			Handler:    _Registry_AcceptLoss_Handler,
 		},
@@ -1666,6 +1752,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _Registry_WatchEvents_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Export",
 			Handler:       _Registry_Export_Handler,
