@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -54,4 +55,7 @@ func (*tenant) leave(context.Context)        {}
 func (*tenant) quarantined() []Quarantined   { return nil }
 func (*tenant) lag() (script.Revision, bool) { return 0, true } // nothing of it runs
 func (*tenant) serves() bool                 { return false }
-func (t *tenant) status() Status             { return Status{Tenant: t.name} }
+func (*tenant) profile(context.Context, profile.Spec, <-chan struct{}) (*Profile, error) {
+	return nil, nil
+}
+func (t *tenant) status() Status { return Status{Tenant: t.name} }

@@ -21,6 +21,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -40,6 +41,7 @@ type service struct {
 	programs *cache.Programs
 	executor *guard
 	metrics  *prometheus.Registry
+	profiles *profile.Profiles
 	home     home
 	roots    *publisher.Roots
 	bytes    *budget.Budget      // of the sockets
@@ -76,6 +78,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		tenants:  cache.NewTenants(),
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
+		profiles: &profile.Profiles{},
 		home:     from,
 		roots:    publisher.NewRoots(nil),
 		bytes:    budget.NewCapped(bytes, runtime.GC),
@@ -98,7 +101,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()),
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
 		Metrics: s.metrics,
 	})
 	if err != nil {

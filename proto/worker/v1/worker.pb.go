@@ -14,6 +14,7 @@ import (
 	v11 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1165,11 +1166,233 @@ func (*CountResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
+type ProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// All versions if 0.
+	Version  uint64               `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// For EndProfile.
+	Id            string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ProfileRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ProfileRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Parts []*v1.ScriptProfile    `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Calls of further versions, which are not in parts.
+	OtherCalls    uint64 `protobuf:"varint,2,opt,name=other_calls,json=otherCalls,proto3" json:"other_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileResponse) Reset() {
+	*x = ProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileResponse) ProtoMessage() {}
+
+func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
+func (*ProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ProfileResponse) GetParts() []*v1.ScriptProfile {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ProfileResponse) GetOtherCalls() uint64 {
+	if x != nil {
+		return x.OtherCalls
+	}
+	return 0
+}
+
+type EndProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script        string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileRequest) Reset() {
+	*x = EndProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileRequest) ProtoMessage() {}
+
+func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileRequest.ProtoReflect.Descriptor instead.
+func (*EndProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *EndProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *EndProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type EndProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// There was such a profile.
+	Ended         bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileResponse) Reset() {
+	*x = EndProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileResponse) ProtoMessage() {}
+
+func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileResponse.ProtoReflect.Descriptor instead.
+func (*EndProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndProfileResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1251,13 +1474,30 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse2\xe7\x02\n" +
+	"\rCountResponse\"\x89\x01\n" +
+	"\x0eProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"m\n" +
+	"\x0fProfileResponse\x129\n" +
+	"\x05parts\x18\x01 \x03(\v2#.scriptorium.event.v1.ScriptProfileR\x05parts\x12\x1f\n" +
+	"\vother_calls\x18\x02 \x01(\x04R\n" +
+	"otherCalls\";\n" +
+	"\x11EndProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"*\n" +
+	"\x12EndProfileResponse\x12\x14\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended2\xa4\x04\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\x82\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse\x12X\n" +
+	"\aProfile\x12%.scriptorium.worker.v1.ProfileRequest\x1a&.scriptorium.worker.v1.ProfileResponse\x12a\n" +
+	"\n" +
+	"EndProfile\x12(.scriptorium.worker.v1.EndProfileRequest\x1a).scriptorium.worker.v1.EndProfileResponse2\x82\x02\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
@@ -1275,63 +1515,75 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
-	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
-	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
-	(*ApplyResponse)(nil),      // 2: scriptorium.worker.v1.ApplyResponse
-	(*ServeRequest)(nil),       // 3: scriptorium.worker.v1.ServeRequest
-	(*ServeResponse)(nil),      // 4: scriptorium.worker.v1.ServeResponse
-	(*ExecuteRequest)(nil),     // 5: scriptorium.worker.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),    // 6: scriptorium.worker.v1.ExecuteResponse
-	(*QuarantineRequest)(nil),  // 7: scriptorium.worker.v1.QuarantineRequest
-	(*Quarantined)(nil),        // 8: scriptorium.worker.v1.Quarantined
-	(*QuarantineResponse)(nil), // 9: scriptorium.worker.v1.QuarantineResponse
-	(*DrainRequest)(nil),       // 10: scriptorium.worker.v1.DrainRequest
-	(*DrainResponse)(nil),      // 11: scriptorium.worker.v1.DrainResponse
-	(*ContentRequest)(nil),     // 12: scriptorium.worker.v1.ContentRequest
-	(*ContentResponse)(nil),    // 13: scriptorium.worker.v1.ContentResponse
-	(*LogRequest)(nil),         // 14: scriptorium.worker.v1.LogRequest
-	(*LogLine)(nil),            // 15: scriptorium.worker.v1.LogLine
-	(*LogResponse)(nil),        // 16: scriptorium.worker.v1.LogResponse
-	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
-	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
-	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	nil,                        // 20: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),          // 21: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 22: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 23: scriptorium.script.v1.StepCalls
+	(*Assignment)(nil),          // 0: scriptorium.worker.v1.Assignment
+	(*ApplyRequest)(nil),        // 1: scriptorium.worker.v1.ApplyRequest
+	(*ApplyResponse)(nil),       // 2: scriptorium.worker.v1.ApplyResponse
+	(*ServeRequest)(nil),        // 3: scriptorium.worker.v1.ServeRequest
+	(*ServeResponse)(nil),       // 4: scriptorium.worker.v1.ServeResponse
+	(*ExecuteRequest)(nil),      // 5: scriptorium.worker.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),     // 6: scriptorium.worker.v1.ExecuteResponse
+	(*QuarantineRequest)(nil),   // 7: scriptorium.worker.v1.QuarantineRequest
+	(*Quarantined)(nil),         // 8: scriptorium.worker.v1.Quarantined
+	(*QuarantineResponse)(nil),  // 9: scriptorium.worker.v1.QuarantineResponse
+	(*DrainRequest)(nil),        // 10: scriptorium.worker.v1.DrainRequest
+	(*DrainResponse)(nil),       // 11: scriptorium.worker.v1.DrainResponse
+	(*ContentRequest)(nil),      // 12: scriptorium.worker.v1.ContentRequest
+	(*ContentResponse)(nil),     // 13: scriptorium.worker.v1.ContentResponse
+	(*LogRequest)(nil),          // 14: scriptorium.worker.v1.LogRequest
+	(*LogLine)(nil),             // 15: scriptorium.worker.v1.LogLine
+	(*LogResponse)(nil),         // 16: scriptorium.worker.v1.LogResponse
+	(*CountRequest)(nil),        // 17: scriptorium.worker.v1.CountRequest
+	(*Count)(nil),               // 18: scriptorium.worker.v1.Count
+	(*CountResponse)(nil),       // 19: scriptorium.worker.v1.CountResponse
+	(*ProfileRequest)(nil),      // 20: scriptorium.worker.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 21: scriptorium.worker.v1.ProfileResponse
+	(*EndProfileRequest)(nil),   // 22: scriptorium.worker.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),  // 23: scriptorium.worker.v1.EndProfileResponse
+	nil,                         // 24: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),           // 25: scriptorium.event.v1.Object
+	(*v11.Error)(nil),           // 26: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),       // 27: scriptorium.script.v1.StepCalls
+	(*durationpb.Duration)(nil), // 28: google.protobuf.Duration
+	(*v1.ScriptProfile)(nil),    // 29: scriptorium.event.v1.ScriptProfile
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	20, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
-	21, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	22, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	24, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	25, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	26, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	22, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	26, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	23, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 10: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 11: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 12: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 13: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 14: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 15: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 16: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 17: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 18: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 19: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 20: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 21: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 22: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 23: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	27, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	27, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	28, // 10: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
+	29, // 11: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
+	1,  // 12: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 13: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 14: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 15: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	20, // 16: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
+	22, // 17: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
+	12, // 18: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 19: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 20: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	2,  // 21: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 22: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 23: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 24: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	21, // 25: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
+	23, // 26: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
+	13, // 27: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 28: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 29: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	21, // [21:30] is the sub-list for method output_type
+	12, // [12:21] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1345,7 +1597,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

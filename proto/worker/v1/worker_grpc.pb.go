@@ -26,6 +26,8 @@ const (
 	Worker_Serve_FullMethodName      = "/scriptorium.worker.v1.Worker/Serve"
 	Worker_Quarantine_FullMethodName = "/scriptorium.worker.v1.Worker/Quarantine"
 	Worker_Drain_FullMethodName      = "/scriptorium.worker.v1.Worker/Drain"
+	Worker_Profile_FullMethodName    = "/scriptorium.worker.v1.Worker/Profile"
+	Worker_EndProfile_FullMethodName = "/scriptorium.worker.v1.Worker/EndProfile"
 )
 
 // WorkerClient is the client API for Worker service.
@@ -44,6 +46,10 @@ type WorkerClient interface {
 	Quarantine(ctx context.Context, in *QuarantineRequest, opts ...grpc.CallOption) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Profile profiles a script, and answers when the time is up or EndProfile ends it.
+	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
+	// EndProfile ends a profile early, if it runs.
+	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
 }
 
 type workerClient struct {
@@ -94,6 +100,26 @@ func (c *workerClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *workerClient) Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProfileResponse)
+	err := c.cc.Invoke(ctx, Worker_Profile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerClient) EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndProfileResponse)
+	err := c.cc.Invoke(ctx, Worker_EndProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServer is the server API for Worker service.
 // All implementations must embed UnimplementedWorkerServer
 // for forward compatibility.
@@ -110,6 +136,10 @@ type WorkerServer interface {
 	Quarantine(context.Context, *QuarantineRequest) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Profile profiles a script, and answers when the time is up or EndProfile ends it.
+	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
+	// EndProfile ends a profile early, if it runs.
+	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
 	mustEmbedUnimplementedWorkerServer()
 }
 
@@ -131,6 +161,12 @@ func (UnimplementedWorkerServer) Quarantine(context.Context, *QuarantineRequest)
 }
 func (UnimplementedWorkerServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedWorkerServer) Profile(context.Context, *ProfileRequest) (*ProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Profile not implemented")
+}
+func (UnimplementedWorkerServer) EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndProfile not implemented")
 }
 func (UnimplementedWorkerServer) mustEmbedUnimplementedWorkerServer() {}
 func (UnimplementedWorkerServer) testEmbeddedByValue()                {}
@@ -225,6 +261,42 @@ func _Worker_Drain_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Worker_Profile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServer).Profile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Worker_Profile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServer).Profile(ctx, req.(*ProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Worker_EndProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServer).EndProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Worker_EndProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServer).EndProfile(ctx, req.(*EndProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Worker_ServiceDesc is the grpc.ServiceDesc for Worker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -247,6 +319,14 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _Worker_Drain_Handler,
+		},
+		{
+			MethodName: "Profile",
+			Handler:    _Worker_Profile_Handler,
+		},
+		{
+			MethodName: "EndProfile",
+			Handler:    _Worker_EndProfile_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
