@@ -9,20 +9,20 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
 )
 
-func decode(t testing.TB, text string) any {
-	t.Helper()
+func decode(tb testing.TB, text string) any {
+	tb.Helper()
 	v, err := jsonvalue.Decode([]byte(text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		tb.Fatalf("%s: %v", text, err)
 	}
 	return v
 }
 
-func encode(t testing.TB, v any) string {
-	t.Helper()
+func encode(tb testing.TB, v any) string {
+	tb.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(text)
 }
