@@ -59,7 +59,8 @@ Exit codes:
   6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
   7  --wait: not every agent runs it, or the candidate was given up
   8  the registry cannot read a record: see "scriptctl doctor"
-  9  what runs did not change: somebody holds the script, or froze the registry`
+  9  what runs did not change: somebody holds the script, or froze the registry
+  10 replay: more decisions differ than --max-diff allows, or none was compared`
 
 // app is one run of scriptctl.
 type app struct {
@@ -121,7 +122,8 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
-	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.eventsCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.eventsCommand(),
+		a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand())
 	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
