@@ -1,6 +1,8 @@
 package tlsfiles_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"maps"
 	"os"
 	"testing"
@@ -75,4 +77,19 @@ func TestExpiries(t *testing.T) {
 			t.Fatalf("after a renewal: %v, want %v", expiries(t, e), want)
 		}
 	}
+}
+
+// notAfter is of the first certificate in the file.
+func notAfter(t *testing.T, file string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert.NotAfter.Unix()
 }
