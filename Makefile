@@ -128,7 +128,7 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 # Tests with a Kubernetes API skip without these programs.
 .PHONY: testenv
 testenv:
-	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus helm >/dev/null
+	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus promtool helm >/dev/null
 
 # How long, or how often, `make soak` does what `make test` does shortly, and to what. BEFORE is the
 # edition that people upgrade from.

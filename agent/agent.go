@@ -243,7 +243,7 @@ func (a *Agent) tellLost(loaded *store.Loaded) {
 
 func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.feed = &follow.NATS{URLs: a.cfg.NATS, Security: a.cfg.NATSSecurity, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Group: a.state.group, Agent: a.cfg.Name, Log: a.log}
-	if err := a.provide(); err != nil {
+	if err := errors.Join(a.measureFeed(), a.provide()); err != nil {
 		return err
 	}
 	a.answers, err = answer.New(answer.Config{

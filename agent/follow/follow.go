@@ -260,6 +260,7 @@ type standing struct {
 	revision script.Revision
 	current  time.Time // when it was last known to be current; zero: never
 	held     string
+	drifting bool // what is live differs from the registry's checksum, and nothing has repaired it yet
 }
 
 // New returns a follower that starts from the state's cursor. It fails only if
@@ -473,7 +474,7 @@ func (f *Follower) activate(now time.Time, fleet string, out outcome) {
 
 // publish lets others see how far the follower has come.
 func (f *Follower) publish() {
-	s := standing{revision: f.activated, current: f.machine.current, held: f.machine.held}
+	s := standing{revision: f.activated, current: f.machine.current, held: f.machine.held, drifting: f.machine.drift.wanted}
 	if old := f.standing.Load(); old == nil || *old != s {
 		f.standing.Store(&s)
 	}

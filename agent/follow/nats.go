@@ -131,6 +131,12 @@ func (n *NATS) connection() *nats.Conn {
 	return n.conn
 }
 
+// IsConnected reports whether the connection is there.
+func (n *NATS) IsConnected() bool {
+	conn := n.connection()
+	return conn != nil && conn.IsConnected()
+}
+
 func (n *NATS) connected(conn *nats.Conn, h Handler, what string) {
 	_ = conn.FlushTimeout(subscribeTimeout) // the server then has the subscription, if it is not slow
 	n.Log.Info(what)

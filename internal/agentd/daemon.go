@@ -116,7 +116,8 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), cfg.Log)
+	expiries := tlsfiles.NewExpiries("agent")
+	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), expiries, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func Start(cfg Config) (*Daemon, error) {
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 		},
-		Tenants: cfg.Tenants, Security: cfg.Security,
+		Tenants: cfg.Tenants, Security: cfg.Security, Expiries: expiries,
 	})
 	if err != nil {
 		return nil, err

@@ -141,8 +141,13 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds := newEtcdMetrics()
+	if err := cfg.Metrics.Register(seconds); err != nil {
+		return nil, fmt.Errorf("register the metrics of etcd: %w", err)
+	}
 	store, err := etcdstore.Open(etcdstore.Config{
 		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
+		Observe: observeEtcd(seconds),
 	})
 	if err != nil {
 		return nil, err

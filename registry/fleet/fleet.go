@@ -120,6 +120,7 @@ type Fleet struct {
 	called, joined time.Time
 	trimmed        time.Time     // when tombstones were last looked for
 	swept          time.Time     // the last time
+	troubles       Troubled      // as of then
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
 	see            func(Sighting) // nil while nobody observes
@@ -414,6 +415,7 @@ func (f *Fleet) Sweep() {
 	now := f.now()
 	f.gathered(now)
 	lost := false
+	f.troubles = Troubled{}
 	for _, g := range f.groups {
 		g.late = 0
 	}
@@ -425,6 +427,7 @@ func (f *Fleet) Sweep() {
 			f.note(a.report.Agent)
 			lost = true
 		}
+		f.troubles.count(a)
 		switch {
 		case f.expired(a, now) && f.drop(a):
 			lost = true
