@@ -1059,9 +1059,12 @@ type Status struct {
 	// The agent knows steps by key. An older agent leaves it out.
 	KnowsKeys bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
 	// The agent answers each Query. An older agent leaves it out.
-	KnowsQueries  bool `protobuf:"varint,27,opt,name=knows_queries,json=knowsQueries,proto3" json:"knows_queries,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KnowsQueries bool `protobuf:"varint,27,opt,name=knows_queries,json=knowsQueries,proto3" json:"knows_queries,omitempty"`
+	// How many differences from the registry's checksum it repaired, since its start. One difference
+	// counts once here, and in drifts each time that it is found. An older agent leaves it out.
+	RepairedDrifts uint64 `protobuf:"varint,30,opt,name=repaired_drifts,json=repairedDrifts,proto3" json:"repaired_drifts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1253,6 +1256,13 @@ func (x *Status) GetKnowsQueries() bool {
 		return x.KnowsQueries
 	}
 	return false
+}
+
+func (x *Status) GetRepairedDrifts() uint64 {
+	if x != nil {
+		return x.RepairedDrifts
+	}
+	return 0
 }
 
 // Lag is a tenant whose own process does not run all that its agent activated.
@@ -2562,7 +2572,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xab\a\n" +
+	"\t_removals\"\xd4\a\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2588,7 +2598,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x12\x1d\n" +
 	"\n" +
 	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x12#\n" +
-	"\rknows_queries\x18\x1b \x01(\bR\fknowsQueries\x1a9\n" +
+	"\rknows_queries\x18\x1b \x01(\bR\fknowsQueries\x12'\n" +
+	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +

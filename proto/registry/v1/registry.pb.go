@@ -2307,6 +2307,336 @@ func (x *AuditResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ListEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The whole fleet when empty.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// All of the tenant when empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Events from then on; absent means all that are kept.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only events of these types, as in Event, or of change sets ("changeset"); empty means all.
+	Types []string `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
+	// At most this many; 0 means 100, more than 1,000 means 1,000.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the last response; empty starts with the newest.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsRequest) Reset() {
+	*x = ListEventsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsRequest) ProtoMessage() {}
+
+func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListEventsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListEventsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListEventsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListEventsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListEventsRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *ListEventsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEventsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A page can have none, although others follow.
+	Events []*v1.Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// On the first page: WatchEvents goes on from here without a gap.
+	WatchToken    string `protobuf:"bytes,3,opt,name=watch_token,json=watchToken,proto3" json:"watch_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsResponse) Reset() {
+	*x = ListEventsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsResponse) ProtoMessage() {}
+
+func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
+func (*ListEventsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListEventsResponse) GetEvents() []*v1.Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ListEventsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListEventsResponse) GetWatchToken() string {
+	if x != nil {
+		return x.WatchToken
+	}
+	return ""
+}
+
+type WatchEventsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Types  []string               `protobuf:"bytes,3,rep,name=types,proto3" json:"types,omitempty"`
+	// Of a ListEventsResponse or a WatchEventsResponse, of any replica; empty means from now on.
+	Token         string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *WatchEventsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *WatchEventsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchEventsRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type WatchEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// None if only the token has changed.
+	Events []*v1.Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// WatchEvents goes on from here.
+	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *WatchEventsResponse) GetEvents() []*v1.Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// EventRecord is how the registry stores an event that is no write.
+type EventRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Event *v1.Event              `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// Of an event of keys: what the registry compares with the keys that it has later.
+	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventRecord) Reset() {
+	*x = EventRecord{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventRecord) ProtoMessage() {}
+
+func (x *EventRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventRecord.ProtoReflect.Descriptor instead.
+func (*EventRecord) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *EventRecord) GetEvent() *v1.Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *EventRecord) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 type ExportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All tenants when empty.
@@ -2317,7 +2647,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2659,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2672,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExportRequest) GetTenant() string {
@@ -2369,7 +2699,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2711,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2724,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExportResponse) GetItem() isExportResponse_Item {
@@ -2513,7 +2843,7 @@ type ExportHeader struct {
 
 func (x *ExportHeader) Reset() {
 	*x = ExportHeader{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2855,7 @@ func (x *ExportHeader) String() string {
 func (*ExportHeader) ProtoMessage() {}
 
 func (x *ExportHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2868,7 @@ func (x *ExportHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportHeader.ProtoReflect.Descriptor instead.
 func (*ExportHeader) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExportHeader) GetFleet() string {
@@ -2584,7 +2914,7 @@ type ScriptRecord struct {
 
 func (x *ScriptRecord) Reset() {
 	*x = ScriptRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2926,7 @@ func (x *ScriptRecord) String() string {
 func (*ScriptRecord) ProtoMessage() {}
 
 func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2939,7 @@ func (x *ScriptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRecord.ProtoReflect.Descriptor instead.
 func (*ScriptRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ScriptRecord) GetRelease() *v1.Release {
@@ -2644,7 +2974,7 @@ type ValueRecord struct {
 
 func (x *ValueRecord) Reset() {
 	*x = ValueRecord{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2986,7 @@ func (x *ValueRecord) String() string {
 func (*ValueRecord) ProtoMessage() {}
 
 func (x *ValueRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2999,7 @@ func (x *ValueRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueRecord.ProtoReflect.Descriptor instead.
 func (*ValueRecord) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ValueRecord) GetValue() *v1.Value {
@@ -2702,7 +3032,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +3044,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +3057,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ImportRequest) GetItem() isImportRequest_Item {
@@ -2832,7 +3162,7 @@ type ImportOptions struct {
 
 func (x *ImportOptions) Reset() {
 	*x = ImportOptions{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3174,7 @@ func (x *ImportOptions) String() string {
 func (*ImportOptions) ProtoMessage() {}
 
 func (x *ImportOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3187,7 @@ func (x *ImportOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportOptions.ProtoReflect.Descriptor instead.
 func (*ImportOptions) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ImportOptions) GetAuthor() string {
@@ -2903,7 +3233,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +3245,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +3258,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ImportResponse) GetCreated() int32 {
@@ -2985,7 +3315,7 @@ type DoctorRequest struct {
 
 func (x *DoctorRequest) Reset() {
 	*x = DoctorRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3327,7 @@ func (x *DoctorRequest) String() string {
 func (*DoctorRequest) ProtoMessage() {}
 
 func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3340,7 @@ func (x *DoctorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorRequest.ProtoReflect.Descriptor instead.
 func (*DoctorRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DoctorRequest) GetTenant() string {
@@ -3073,7 +3403,7 @@ type DoctorResponse struct {
 
 func (x *DoctorResponse) Reset() {
 	*x = DoctorResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3415,7 @@ func (x *DoctorResponse) String() string {
 func (*DoctorResponse) ProtoMessage() {}
 
 func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3428,7 @@ func (x *DoctorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoctorResponse.ProtoReflect.Descriptor instead.
 func (*DoctorResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DoctorResponse) GetKey() string {
@@ -3156,7 +3486,7 @@ type AcceptLossRequest struct {
 
 func (x *AcceptLossRequest) Reset() {
 	*x = AcceptLossRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3498,7 @@ func (x *AcceptLossRequest) String() string {
 func (*AcceptLossRequest) ProtoMessage() {}
 
 func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3511,7 @@ func (x *AcceptLossRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptLossRequest.ProtoReflect.Descriptor instead.
 func (*AcceptLossRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AcceptLossRequest) GetObjects() int64 {
@@ -3214,7 +3544,7 @@ type AcceptLossResponse struct {
 
 func (x *AcceptLossResponse) Reset() {
 	*x = AcceptLossResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3556,7 @@ func (x *AcceptLossResponse) String() string {
 func (*AcceptLossResponse) ProtoMessage() {}
 
 func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3569,7 @@ func (x *AcceptLossResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptLossResponse.ProtoReflect.Descriptor instead.
 func (*AcceptLossResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AcceptLossResponse) GetRevision() int64 {
@@ -3263,7 +3593,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3605,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3618,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FreezeRequest) GetAuthor() string {
@@ -3328,7 +3658,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3340,7 +3670,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3353,7 +3683,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FreezeResponse) GetFreeze() *v1.Freeze {
@@ -3373,7 +3703,7 @@ type ThawRequest struct {
 
 func (x *ThawRequest) Reset() {
 	*x = ThawRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3715,7 @@ func (x *ThawRequest) String() string {
 func (*ThawRequest) ProtoMessage() {}
 
 func (x *ThawRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3728,7 @@ func (x *ThawRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThawRequest.ProtoReflect.Descriptor instead.
 func (*ThawRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ThawRequest) GetAuthor() string {
@@ -3425,7 +3755,7 @@ type ThawResponse struct {
 
 func (x *ThawResponse) Reset() {
 	*x = ThawResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3767,7 @@ func (x *ThawResponse) String() string {
 func (*ThawResponse) ProtoMessage() {}
 
 func (x *ThawResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3780,7 @@ func (x *ThawResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThawResponse.ProtoReflect.Descriptor instead.
 func (*ThawResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ThawResponse) GetChanged() bool {
@@ -3475,7 +3805,7 @@ type PutValueRequest struct {
 
 func (x *PutValueRequest) Reset() {
 	*x = PutValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3487,7 +3817,7 @@ func (x *PutValueRequest) String() string {
 func (*PutValueRequest) ProtoMessage() {}
 
 func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3500,7 +3830,7 @@ func (x *PutValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueRequest.ProtoReflect.Descriptor instead.
 func (*PutValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutValueRequest) GetTenant() string {
@@ -3555,7 +3885,7 @@ type PutValueResponse struct {
 
 func (x *PutValueResponse) Reset() {
 	*x = PutValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3897,7 @@ func (x *PutValueResponse) String() string {
 func (*PutValueResponse) ProtoMessage() {}
 
 func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3910,7 @@ func (x *PutValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutValueResponse.ProtoReflect.Descriptor instead.
 func (*PutValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PutValueResponse) GetValue() *v1.Value {
@@ -3613,7 +3943,7 @@ type RollbackValueRequest struct {
 
 func (x *RollbackValueRequest) Reset() {
 	*x = RollbackValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3955,7 @@ func (x *RollbackValueRequest) String() string {
 func (*RollbackValueRequest) ProtoMessage() {}
 
 func (x *RollbackValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3968,7 @@ func (x *RollbackValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackValueRequest.ProtoReflect.Descriptor instead.
 func (*RollbackValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RollbackValueRequest) GetTenant() string {
@@ -3693,7 +4023,7 @@ type RollbackValueResponse struct {
 
 func (x *RollbackValueResponse) Reset() {
 	*x = RollbackValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3705,7 +4035,7 @@ func (x *RollbackValueResponse) String() string {
 func (*RollbackValueResponse) ProtoMessage() {}
 
 func (x *RollbackValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3718,7 +4048,7 @@ func (x *RollbackValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackValueResponse.ProtoReflect.Descriptor instead.
 func (*RollbackValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RollbackValueResponse) GetValue() *v1.Value {
@@ -3747,7 +4077,7 @@ type GetValueRequest struct {
 
 func (x *GetValueRequest) Reset() {
 	*x = GetValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +4089,7 @@ func (x *GetValueRequest) String() string {
 func (*GetValueRequest) ProtoMessage() {}
 
 func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +4102,7 @@ func (x *GetValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueRequest.ProtoReflect.Descriptor instead.
 func (*GetValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetValueRequest) GetTenant() string {
@@ -3807,7 +4137,7 @@ type GetValueResponse struct {
 
 func (x *GetValueResponse) Reset() {
 	*x = GetValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +4149,7 @@ func (x *GetValueResponse) String() string {
 func (*GetValueResponse) ProtoMessage() {}
 
 func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +4162,7 @@ func (x *GetValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueResponse.ProtoReflect.Descriptor instead.
 func (*GetValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetValueResponse) GetValue() *v1.Value {
@@ -3859,7 +4189,7 @@ type GetValueHistoryRequest struct {
 
 func (x *GetValueHistoryRequest) Reset() {
 	*x = GetValueHistoryRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3871,7 +4201,7 @@ func (x *GetValueHistoryRequest) String() string {
 func (*GetValueHistoryRequest) ProtoMessage() {}
 
 func (x *GetValueHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3884,7 +4214,7 @@ func (x *GetValueHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetValueHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetValueHistoryRequest) GetTenant() string {
@@ -3910,7 +4240,7 @@ type GetValueHistoryResponse struct {
 
 func (x *GetValueHistoryResponse) Reset() {
 	*x = GetValueHistoryResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4252,7 @@ func (x *GetValueHistoryResponse) String() string {
 func (*GetValueHistoryResponse) ProtoMessage() {}
 
 func (x *GetValueHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[52]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4265,7 @@ func (x *GetValueHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetValueHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetValueHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{52}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetValueHistoryResponse) GetHistory() *v1.ValueHistory {
@@ -3972,7 +4302,7 @@ type PublishChangeSetRequest struct {
 
 func (x *PublishChangeSetRequest) Reset() {
 	*x = PublishChangeSetRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4314,7 @@ func (x *PublishChangeSetRequest) String() string {
 func (*PublishChangeSetRequest) ProtoMessage() {}
 
 func (x *PublishChangeSetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[53]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4327,7 @@ func (x *PublishChangeSetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishChangeSetRequest.ProtoReflect.Descriptor instead.
 func (*PublishChangeSetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{53}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PublishChangeSetRequest) GetTenant() string {
@@ -4087,7 +4417,7 @@ type StagedContent struct {
 
 func (x *StagedContent) Reset() {
 	*x = StagedContent{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4429,7 @@ func (x *StagedContent) String() string {
 func (*StagedContent) ProtoMessage() {}
 
 func (x *StagedContent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[54]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4442,7 @@ func (x *StagedContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagedContent.ProtoReflect.Descriptor instead.
 func (*StagedContent) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{54}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StagedContent) GetKey() string {
@@ -4145,7 +4475,7 @@ type PublishChangeSetResponse struct {
 
 func (x *PublishChangeSetResponse) Reset() {
 	*x = PublishChangeSetResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4487,7 @@ func (x *PublishChangeSetResponse) String() string {
 func (*PublishChangeSetResponse) ProtoMessage() {}
 
 func (x *PublishChangeSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[55]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4500,7 @@ func (x *PublishChangeSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishChangeSetResponse.ProtoReflect.Descriptor instead.
 func (*PublishChangeSetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{55}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PublishChangeSetResponse) GetChangeSet() *v1.ChangeSet {
@@ -4216,7 +4546,7 @@ type RollbackChangeSetRequest struct {
 
 func (x *RollbackChangeSetRequest) Reset() {
 	*x = RollbackChangeSetRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4558,7 @@ func (x *RollbackChangeSetRequest) String() string {
 func (*RollbackChangeSetRequest) ProtoMessage() {}
 
 func (x *RollbackChangeSetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[56]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4571,7 @@ func (x *RollbackChangeSetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackChangeSetRequest.ProtoReflect.Descriptor instead.
 func (*RollbackChangeSetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{56}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RollbackChangeSetRequest) GetTenant() string {
@@ -4297,7 +4627,7 @@ type RollbackChangeSetResponse struct {
 
 func (x *RollbackChangeSetResponse) Reset() {
 	*x = RollbackChangeSetResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4309,7 +4639,7 @@ func (x *RollbackChangeSetResponse) String() string {
 func (*RollbackChangeSetResponse) ProtoMessage() {}
 
 func (x *RollbackChangeSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[57]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4322,7 +4652,7 @@ func (x *RollbackChangeSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackChangeSetResponse.ProtoReflect.Descriptor instead.
 func (*RollbackChangeSetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{57}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RollbackChangeSetResponse) GetChangeSet() *v1.ChangeSet {
@@ -4356,7 +4686,7 @@ type GetChangeSetRequest struct {
 
 func (x *GetChangeSetRequest) Reset() {
 	*x = GetChangeSetRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4698,7 @@ func (x *GetChangeSetRequest) String() string {
 func (*GetChangeSetRequest) ProtoMessage() {}
 
 func (x *GetChangeSetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[58]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4711,7 @@ func (x *GetChangeSetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetChangeSetRequest.ProtoReflect.Descriptor instead.
 func (*GetChangeSetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{58}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetChangeSetRequest) GetTenant() string {
@@ -4407,7 +4737,7 @@ type GetChangeSetResponse struct {
 
 func (x *GetChangeSetResponse) Reset() {
 	*x = GetChangeSetResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4419,7 +4749,7 @@ func (x *GetChangeSetResponse) String() string {
 func (*GetChangeSetResponse) ProtoMessage() {}
 
 func (x *GetChangeSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[59]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4432,7 +4762,7 @@ func (x *GetChangeSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetChangeSetResponse.ProtoReflect.Descriptor instead.
 func (*GetChangeSetResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{59}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetChangeSetResponse) GetChangeSet() *v1.ChangeSet {
@@ -4451,7 +4781,7 @@ type ListChangeSetsRequest struct {
 
 func (x *ListChangeSetsRequest) Reset() {
 	*x = ListChangeSetsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4463,7 +4793,7 @@ func (x *ListChangeSetsRequest) String() string {
 func (*ListChangeSetsRequest) ProtoMessage() {}
 
 func (x *ListChangeSetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[60]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4476,7 +4806,7 @@ func (x *ListChangeSetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChangeSetsRequest.ProtoReflect.Descriptor instead.
 func (*ListChangeSetsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{60}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListChangeSetsRequest) GetTenant() string {
@@ -4498,7 +4828,7 @@ type ListChangeSetsResponse struct {
 
 func (x *ListChangeSetsResponse) Reset() {
 	*x = ListChangeSetsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4840,7 @@ func (x *ListChangeSetsResponse) String() string {
 func (*ListChangeSetsResponse) ProtoMessage() {}
 
 func (x *ListChangeSetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[61]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4853,7 @@ func (x *ListChangeSetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChangeSetsResponse.ProtoReflect.Descriptor instead.
 func (*ListChangeSetsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{61}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListChangeSetsResponse) GetChangeSets() []*v1.ChangeSet {
@@ -4555,7 +4885,7 @@ type ListValuesRequest struct {
 
 func (x *ListValuesRequest) Reset() {
 	*x = ListValuesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4897,7 @@ func (x *ListValuesRequest) String() string {
 func (*ListValuesRequest) ProtoMessage() {}
 
 func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[62]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4910,7 @@ func (x *ListValuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesRequest.ProtoReflect.Descriptor instead.
 func (*ListValuesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{62}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListValuesRequest) GetTenant() string {
@@ -4627,7 +4957,7 @@ type ListValuesResponse struct {
 
 func (x *ListValuesResponse) Reset() {
 	*x = ListValuesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +4969,7 @@ func (x *ListValuesResponse) String() string {
 func (*ListValuesResponse) ProtoMessage() {}
 
 func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[63]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +4982,7 @@ func (x *ListValuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValuesResponse.ProtoReflect.Descriptor instead.
 func (*ListValuesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{63}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListValuesResponse) GetValues() []*v1.Value {
@@ -4703,7 +5033,7 @@ type DeleteValueRequest struct {
 
 func (x *DeleteValueRequest) Reset() {
 	*x = DeleteValueRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4715,7 +5045,7 @@ func (x *DeleteValueRequest) String() string {
 func (*DeleteValueRequest) ProtoMessage() {}
 
 func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[64]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4728,7 +5058,7 @@ func (x *DeleteValueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueRequest.ProtoReflect.Descriptor instead.
 func (*DeleteValueRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{64}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DeleteValueRequest) GetTenant() string {
@@ -4776,7 +5106,7 @@ type DeleteValueResponse struct {
 
 func (x *DeleteValueResponse) Reset() {
 	*x = DeleteValueResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4788,7 +5118,7 @@ func (x *DeleteValueResponse) String() string {
 func (*DeleteValueResponse) ProtoMessage() {}
 
 func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[65]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4801,7 +5131,7 @@ func (x *DeleteValueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteValueResponse.ProtoReflect.Descriptor instead.
 func (*DeleteValueResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{65}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DeleteValueResponse) GetValue() *v1.Value {
@@ -4824,7 +5154,7 @@ type SetTenantRequest struct {
 
 func (x *SetTenantRequest) Reset() {
 	*x = SetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4836,7 +5166,7 @@ func (x *SetTenantRequest) String() string {
 func (*SetTenantRequest) ProtoMessage() {}
 
 func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[66]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4849,7 +5179,7 @@ func (x *SetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantRequest.ProtoReflect.Descriptor instead.
 func (*SetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{66}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SetTenantRequest) GetTenant() string {
@@ -4890,7 +5220,7 @@ type SetTenantResponse struct {
 
 func (x *SetTenantResponse) Reset() {
 	*x = SetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4902,7 +5232,7 @@ func (x *SetTenantResponse) String() string {
 func (*SetTenantResponse) ProtoMessage() {}
 
 func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[67]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4915,7 +5245,7 @@ func (x *SetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTenantResponse.ProtoReflect.Descriptor instead.
 func (*SetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{67}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SetTenantResponse) GetTenant() *v1.Tenant {
@@ -4941,7 +5271,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +5283,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[68]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +5296,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{68}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetTenantRequest) GetTenant() string {
@@ -4985,7 +5315,7 @@ type GetTenantResponse struct {
 
 func (x *GetTenantResponse) Reset() {
 	*x = GetTenantResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +5327,7 @@ func (x *GetTenantResponse) String() string {
 func (*GetTenantResponse) ProtoMessage() {}
 
 func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[69]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +5340,7 @@ func (x *GetTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantResponse.ProtoReflect.Descriptor instead.
 func (*GetTenantResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{69}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetTenantResponse) GetTenant() *v1.Tenant {
@@ -5032,7 +5362,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5374,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[70]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5387,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{70}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -5087,7 +5417,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5429,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[71]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5442,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{71}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*v1.Tenant {
@@ -5147,7 +5477,7 @@ type WatchLogsRequest struct {
 
 func (x *WatchLogsRequest) Reset() {
 	*x = WatchLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5489,7 @@ func (x *WatchLogsRequest) String() string {
 func (*WatchLogsRequest) ProtoMessage() {}
 
 func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[72]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5502,7 @@ func (x *WatchLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsRequest.ProtoReflect.Descriptor instead.
 func (*WatchLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{72}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *WatchLogsRequest) GetTenant() string {
@@ -5203,7 +5533,7 @@ type WatchLogsResponse struct {
 
 func (x *WatchLogsResponse) Reset() {
 	*x = WatchLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5215,7 +5545,7 @@ func (x *WatchLogsResponse) String() string {
 func (*WatchLogsResponse) ProtoMessage() {}
 
 func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[73]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5228,7 +5558,7 @@ func (x *WatchLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchLogsResponse.ProtoReflect.Descriptor instead.
 func (*WatchLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{73}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *WatchLogsResponse) GetLogs() *v11.Logs {
@@ -5268,7 +5598,7 @@ type RecentLogsRequest struct {
 
 func (x *RecentLogsRequest) Reset() {
 	*x = RecentLogsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5280,7 +5610,7 @@ func (x *RecentLogsRequest) String() string {
 func (*RecentLogsRequest) ProtoMessage() {}
 
 func (x *RecentLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5293,7 +5623,7 @@ func (x *RecentLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsRequest.ProtoReflect.Descriptor instead.
 func (*RecentLogsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RecentLogsRequest) GetTenant() string {
@@ -5365,7 +5695,7 @@ type RecentLogsResponse struct {
 
 func (x *RecentLogsResponse) Reset() {
 	*x = RecentLogsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5377,7 +5707,7 @@ func (x *RecentLogsResponse) String() string {
 func (*RecentLogsResponse) ProtoMessage() {}
 
 func (x *RecentLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5390,7 +5720,7 @@ func (x *RecentLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsResponse.ProtoReflect.Descriptor instead.
 func (*RecentLogsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *RecentLogsResponse) GetLines() []*RecentLogLine {
@@ -5424,7 +5754,7 @@ type RecentLogLine struct {
 
 func (x *RecentLogLine) Reset() {
 	*x = RecentLogLine{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5436,7 +5766,7 @@ func (x *RecentLogLine) String() string {
 func (*RecentLogLine) ProtoMessage() {}
 
 func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5449,7 +5779,7 @@ func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogLine.ProtoReflect.Descriptor instead.
 func (*RecentLogLine) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RecentLogLine) GetAgent() string {
@@ -5487,7 +5817,7 @@ type QueryResult struct {
 
 func (x *QueryResult) Reset() {
 	*x = QueryResult{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5829,7 @@ func (x *QueryResult) String() string {
 func (*QueryResult) ProtoMessage() {}
 
 func (x *QueryResult) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5842,7 @@ func (x *QueryResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResult.ProtoReflect.Descriptor instead.
 func (*QueryResult) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *QueryResult) GetAnswered() int32 {
@@ -5574,7 +5904,7 @@ type QueryFailure struct {
 
 func (x *QueryFailure) Reset() {
 	*x = QueryFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5586,7 +5916,7 @@ func (x *QueryFailure) String() string {
 func (*QueryFailure) ProtoMessage() {}
 
 func (x *QueryFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5599,7 +5929,7 @@ func (x *QueryFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryFailure.ProtoReflect.Descriptor instead.
 func (*QueryFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QueryFailure) GetAgent() string {
@@ -5630,7 +5960,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5642,7 +5972,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5655,7 +5985,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -5692,7 +6022,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5704,7 +6034,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5717,7 +6047,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{80}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -5764,7 +6094,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +6106,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +6119,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{81}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -5831,7 +6161,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5843,7 +6173,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5856,7 +6186,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{82}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -5888,7 +6218,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5900,7 +6230,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5913,7 +6243,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -5952,7 +6282,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5964,7 +6294,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5977,7 +6307,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -6023,7 +6353,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6035,7 +6365,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6048,7 +6378,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -6136,7 +6466,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +6478,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +6491,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -6282,7 +6612,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6624,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6637,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -6382,7 +6712,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6394,7 +6724,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6407,7 +6737,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -6537,7 +6867,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6549,7 +6879,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6562,7 +6892,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -6653,7 +6983,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6665,7 +6995,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6678,7 +7008,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -6746,7 +7076,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6758,7 +7088,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6771,7 +7101,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -6819,7 +7149,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6831,7 +7161,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6844,7 +7174,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -6884,7 +7214,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6896,7 +7226,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6909,7 +7239,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -6973,7 +7303,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6985,7 +7315,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6998,7 +7328,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -7029,7 +7359,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7041,7 +7371,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7054,7 +7384,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -7094,7 +7424,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7106,7 +7436,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7119,7 +7449,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -7167,7 +7497,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7179,7 +7509,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7192,7 +7522,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -7211,7 +7541,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7223,7 +7553,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7236,7 +7566,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -7438,7 +7768,31 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\"t\n" +
 	"\rAuditResponse\x12;\n" +
 	"\aentries\x18\x01 \x03(\v2!.scriptorium.script.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"'\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc3\x01\n" +
+	"\x11ListEventsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05types\x18\x04 \x03(\tR\x05types\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\x93\x01\n" +
+	"\x12ListEventsResponse\x124\n" +
+	"\x06events\x18\x01 \x03(\v2\x1c.scriptorium.script.v1.EventR\x06events\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
+	"\vwatch_token\x18\x03 \x01(\tR\n" +
+	"watchToken\"l\n" +
+	"\x12WatchEventsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05types\x18\x03 \x03(\tR\x05types\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\"a\n" +
+	"\x13WatchEventsResponse\x124\n" +
+	"\x06events\x18\x01 \x03(\v2\x1c.scriptorium.script.v1.EventR\x06events\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"W\n" +
+	"\vEventRecord\x122\n" +
+	"\x05event\x18\x01 \x01(\v2\x1c.scriptorium.script.v1.EventR\x05event\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"'\n" +
 	"\rExportRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x91\x03\n" +
 	"\x0eExportResponse\x12?\n" +
@@ -7823,7 +8177,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xc0\x1d\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x93\x1f\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -7839,7 +8193,10 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x04List\x12$.scriptorium.registry.v1.ListRequest\x1a%.scriptorium.registry.v1.ListResponse\x12b\n" +
 	"\tGetSource\x12).scriptorium.registry.v1.GetSourceRequest\x1a*.scriptorium.registry.v1.GetSourceResponse\x12\\\n" +
 	"\aHistory\x12'.scriptorium.registry.v1.HistoryRequest\x1a(.scriptorium.registry.v1.HistoryResponse\x12V\n" +
-	"\x05Audit\x12%.scriptorium.registry.v1.AuditRequest\x1a&.scriptorium.registry.v1.AuditResponse\x12[\n" +
+	"\x05Audit\x12%.scriptorium.registry.v1.AuditRequest\x1a&.scriptorium.registry.v1.AuditResponse\x12e\n" +
+	"\n" +
+	"ListEvents\x12*.scriptorium.registry.v1.ListEventsRequest\x1a+.scriptorium.registry.v1.ListEventsResponse\x12j\n" +
+	"\vWatchEvents\x12+.scriptorium.registry.v1.WatchEventsRequest\x1a,.scriptorium.registry.v1.WatchEventsResponse0\x01\x12[\n" +
 	"\x06Export\x12&.scriptorium.registry.v1.ExportRequest\x1a'.scriptorium.registry.v1.ExportResponse0\x01\x12[\n" +
 	"\x06Import\x12&.scriptorium.registry.v1.ImportRequest\x1a'.scriptorium.registry.v1.ImportResponse(\x01\x12[\n" +
 	"\x06Doctor\x12&.scriptorium.registry.v1.DoctorRequest\x1a'.scriptorium.registry.v1.DoctorResponse0\x01\x12e\n" +
@@ -7886,7 +8243,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -7919,279 +8276,293 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*HistoryResponse)(nil),           // 28: scriptorium.registry.v1.HistoryResponse
 	(*AuditRequest)(nil),              // 29: scriptorium.registry.v1.AuditRequest
 	(*AuditResponse)(nil),             // 30: scriptorium.registry.v1.AuditResponse
-	(*ExportRequest)(nil),             // 31: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),            // 32: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),              // 33: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),              // 34: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),               // 35: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),             // 36: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),             // 37: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),            // 38: scriptorium.registry.v1.ImportResponse
-	(*DoctorRequest)(nil),             // 39: scriptorium.registry.v1.DoctorRequest
-	(*DoctorResponse)(nil),            // 40: scriptorium.registry.v1.DoctorResponse
-	(*AcceptLossRequest)(nil),         // 41: scriptorium.registry.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),        // 42: scriptorium.registry.v1.AcceptLossResponse
-	(*FreezeRequest)(nil),             // 43: scriptorium.registry.v1.FreezeRequest
-	(*FreezeResponse)(nil),            // 44: scriptorium.registry.v1.FreezeResponse
-	(*ThawRequest)(nil),               // 45: scriptorium.registry.v1.ThawRequest
-	(*ThawResponse)(nil),              // 46: scriptorium.registry.v1.ThawResponse
-	(*PutValueRequest)(nil),           // 47: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),          // 48: scriptorium.registry.v1.PutValueResponse
-	(*RollbackValueRequest)(nil),      // 49: scriptorium.registry.v1.RollbackValueRequest
-	(*RollbackValueResponse)(nil),     // 50: scriptorium.registry.v1.RollbackValueResponse
-	(*GetValueRequest)(nil),           // 51: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),          // 52: scriptorium.registry.v1.GetValueResponse
-	(*GetValueHistoryRequest)(nil),    // 53: scriptorium.registry.v1.GetValueHistoryRequest
-	(*GetValueHistoryResponse)(nil),   // 54: scriptorium.registry.v1.GetValueHistoryResponse
-	(*PublishChangeSetRequest)(nil),   // 55: scriptorium.registry.v1.PublishChangeSetRequest
-	(*StagedContent)(nil),             // 56: scriptorium.registry.v1.StagedContent
-	(*PublishChangeSetResponse)(nil),  // 57: scriptorium.registry.v1.PublishChangeSetResponse
-	(*RollbackChangeSetRequest)(nil),  // 58: scriptorium.registry.v1.RollbackChangeSetRequest
-	(*RollbackChangeSetResponse)(nil), // 59: scriptorium.registry.v1.RollbackChangeSetResponse
-	(*GetChangeSetRequest)(nil),       // 60: scriptorium.registry.v1.GetChangeSetRequest
-	(*GetChangeSetResponse)(nil),      // 61: scriptorium.registry.v1.GetChangeSetResponse
-	(*ListChangeSetsRequest)(nil),     // 62: scriptorium.registry.v1.ListChangeSetsRequest
-	(*ListChangeSetsResponse)(nil),    // 63: scriptorium.registry.v1.ListChangeSetsResponse
-	(*ListValuesRequest)(nil),         // 64: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),        // 65: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),        // 66: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),       // 67: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),          // 68: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),         // 69: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),          // 70: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),         // 71: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),        // 72: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),       // 73: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),          // 74: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),         // 75: scriptorium.registry.v1.WatchLogsResponse
-	(*RecentLogsRequest)(nil),         // 76: scriptorium.registry.v1.RecentLogsRequest
-	(*RecentLogsResponse)(nil),        // 77: scriptorium.registry.v1.RecentLogsResponse
-	(*RecentLogLine)(nil),             // 78: scriptorium.registry.v1.RecentLogLine
-	(*QueryResult)(nil),               // 79: scriptorium.registry.v1.QueryResult
-	(*QueryFailure)(nil),              // 80: scriptorium.registry.v1.QueryFailure
-	(*ListAgentsRequest)(nil),         // 81: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),        // 82: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 83: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 84: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),        // 85: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 86: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 87: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 88: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),             // 89: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 90: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 91: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 92: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 93: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 94: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 95: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 96: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 97: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 98: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 99: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 100: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                               // 101: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 102: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 103: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 104: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),           // 105: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 106: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 107: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),                 // 108: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 109: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 110: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 111: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 112: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 113: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 114: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 115: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 116: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 117: scriptorium.event.v1.Logs
-	(*v11.LogLine)(nil),               // 118: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 119: scriptorium.script.v1.Error
-	(*v11.Object)(nil),                // 120: scriptorium.event.v1.Object
+	(*ListEventsRequest)(nil),         // 31: scriptorium.registry.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 32: scriptorium.registry.v1.ListEventsResponse
+	(*WatchEventsRequest)(nil),        // 33: scriptorium.registry.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 34: scriptorium.registry.v1.WatchEventsResponse
+	(*EventRecord)(nil),               // 35: scriptorium.registry.v1.EventRecord
+	(*ExportRequest)(nil),             // 36: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),            // 37: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),              // 38: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),              // 39: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),               // 40: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),             // 41: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),             // 42: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),            // 43: scriptorium.registry.v1.ImportResponse
+	(*DoctorRequest)(nil),             // 44: scriptorium.registry.v1.DoctorRequest
+	(*DoctorResponse)(nil),            // 45: scriptorium.registry.v1.DoctorResponse
+	(*AcceptLossRequest)(nil),         // 46: scriptorium.registry.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),        // 47: scriptorium.registry.v1.AcceptLossResponse
+	(*FreezeRequest)(nil),             // 48: scriptorium.registry.v1.FreezeRequest
+	(*FreezeResponse)(nil),            // 49: scriptorium.registry.v1.FreezeResponse
+	(*ThawRequest)(nil),               // 50: scriptorium.registry.v1.ThawRequest
+	(*ThawResponse)(nil),              // 51: scriptorium.registry.v1.ThawResponse
+	(*PutValueRequest)(nil),           // 52: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),          // 53: scriptorium.registry.v1.PutValueResponse
+	(*RollbackValueRequest)(nil),      // 54: scriptorium.registry.v1.RollbackValueRequest
+	(*RollbackValueResponse)(nil),     // 55: scriptorium.registry.v1.RollbackValueResponse
+	(*GetValueRequest)(nil),           // 56: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),          // 57: scriptorium.registry.v1.GetValueResponse
+	(*GetValueHistoryRequest)(nil),    // 58: scriptorium.registry.v1.GetValueHistoryRequest
+	(*GetValueHistoryResponse)(nil),   // 59: scriptorium.registry.v1.GetValueHistoryResponse
+	(*PublishChangeSetRequest)(nil),   // 60: scriptorium.registry.v1.PublishChangeSetRequest
+	(*StagedContent)(nil),             // 61: scriptorium.registry.v1.StagedContent
+	(*PublishChangeSetResponse)(nil),  // 62: scriptorium.registry.v1.PublishChangeSetResponse
+	(*RollbackChangeSetRequest)(nil),  // 63: scriptorium.registry.v1.RollbackChangeSetRequest
+	(*RollbackChangeSetResponse)(nil), // 64: scriptorium.registry.v1.RollbackChangeSetResponse
+	(*GetChangeSetRequest)(nil),       // 65: scriptorium.registry.v1.GetChangeSetRequest
+	(*GetChangeSetResponse)(nil),      // 66: scriptorium.registry.v1.GetChangeSetResponse
+	(*ListChangeSetsRequest)(nil),     // 67: scriptorium.registry.v1.ListChangeSetsRequest
+	(*ListChangeSetsResponse)(nil),    // 68: scriptorium.registry.v1.ListChangeSetsResponse
+	(*ListValuesRequest)(nil),         // 69: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),        // 70: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),        // 71: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),       // 72: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),          // 73: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),         // 74: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),          // 75: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),         // 76: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),        // 77: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),       // 78: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),          // 79: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),         // 80: scriptorium.registry.v1.WatchLogsResponse
+	(*RecentLogsRequest)(nil),         // 81: scriptorium.registry.v1.RecentLogsRequest
+	(*RecentLogsResponse)(nil),        // 82: scriptorium.registry.v1.RecentLogsResponse
+	(*RecentLogLine)(nil),             // 83: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 84: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 85: scriptorium.registry.v1.QueryFailure
+	(*ListAgentsRequest)(nil),         // 86: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),        // 87: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 88: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 89: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),        // 90: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 91: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 92: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 93: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),             // 94: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 95: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 96: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 97: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 98: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 99: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 100: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 101: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 102: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 103: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 104: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 105: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                               // 106: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 107: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 108: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 109: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),           // 110: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 111: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 112: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 113: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 114: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 115: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 116: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 117: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 118: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 119: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 120: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 121: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 122: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 123: scriptorium.event.v1.Logs
+	(*v11.LogLine)(nil),               // 124: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 125: scriptorium.script.v1.Error
+	(*v11.Object)(nil),                // 126: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	102, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	103, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	104, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	103, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	107, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	108, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	109, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	108, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	103, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	103, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	108, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	108, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	104, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	102, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	105, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	106, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	107, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	33,  // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	34,  // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	108, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	35,  // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	109, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	24,  // 25: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	106, // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	103, // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	104, // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	105, // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	110, // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	37,  // 31: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	34,  // 32: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	108, // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	35,  // 34: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	109, // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	111, // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	112, // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	110, // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	110, // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	110, // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	113, // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
-	2,   // 42: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
-	56,  // 43: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	114, // 44: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	115, // 45: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	103, // 46: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	115, // 47: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	103, // 48: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	115, // 49: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	115, // 50: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	110, // 51: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	24,  // 52: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	110, // 53: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	116, // 54: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	109, // 55: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	109, // 56: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	109, // 57: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	24,  // 58: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	117, // 59: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,   // 60: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	111, // 61: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	78,  // 62: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	79,  // 63: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	118, // 64: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	80,  // 65: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	119, // 66: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	88,  // 67: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	87,  // 68: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	87,  // 69: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	90,  // 70: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 71: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	112, // 72: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	101, // 73: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	111, // 74: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	111, // 75: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	89,  // 76: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	119, // 77: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	103, // 78: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	111, // 79: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	94,  // 80: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	92,  // 81: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	91,  // 82: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 83: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	111, // 84: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	111, // 85: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	111, // 86: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	106, // 87: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	106, // 88: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	119, // 89: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	108, // 90: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	120, // 91: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	108, // 92: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	108, // 93: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 94: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 95: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 96: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 97: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 98: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 99: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 100: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 101: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 102: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 103: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 104: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 105: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 106: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 107: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 108: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	36,  // 109: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	39,  // 110: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	41,  // 111: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	43,  // 112: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	45,  // 113: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	55,  // 114: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	58,  // 115: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	60,  // 116: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	62,  // 117: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	47,  // 118: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	49,  // 119: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	51,  // 120: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	53,  // 121: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	64,  // 122: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	66,  // 123: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	68,  // 124: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	70,  // 125: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	72,  // 126: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	74,  // 127: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	76,  // 128: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	81,  // 129: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	83,  // 130: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	85,  // 131: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	95,  // 132: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	97,  // 133: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	99,  // 134: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 135: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 136: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 137: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 138: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 139: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 140: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 141: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 142: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 143: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 144: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 145: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 146: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 147: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 148: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 149: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	38,  // 150: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	40,  // 151: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	42,  // 152: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	44,  // 153: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	46,  // 154: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	57,  // 155: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	59,  // 156: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	61,  // 157: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	63,  // 158: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	48,  // 159: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	50,  // 160: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	52,  // 161: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	54,  // 162: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	65,  // 163: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	67,  // 164: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	69,  // 165: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	71,  // 166: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	73,  // 167: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	75,  // 168: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	77,  // 169: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	82,  // 170: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	84,  // 171: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	86,  // 172: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	96,  // 173: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	98,  // 174: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	100, // 175: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	135, // [135:176] is the sub-list for method output_type
-	94,  // [94:135] is the sub-list for method input_type
-	94,  // [94:94] is the sub-list for extension type_name
-	94,  // [94:94] is the sub-list for extension extendee
-	0,   // [0:94] is the sub-list for field type_name
+	109, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	107, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	110, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	111, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	112, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	111, // 20: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	113, // 21: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	113, // 22: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	113, // 23: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	38,  // 24: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	39,  // 25: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	114, // 26: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	40,  // 27: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	115, // 28: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	24,  // 29: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	111, // 30: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	108, // 31: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	109, // 32: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	110, // 33: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	116, // 34: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	42,  // 35: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	39,  // 36: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	114, // 37: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	40,  // 38: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	115, // 39: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	117, // 40: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	118, // 41: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	116, // 42: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	116, // 43: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	116, // 44: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	119, // 45: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	2,   // 46: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
+	61,  // 47: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
+	120, // 48: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	121, // 49: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	108, // 50: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	121, // 51: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	108, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	121, // 53: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	121, // 54: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	116, // 55: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	24,  // 56: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	116, // 57: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	122, // 58: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	115, // 59: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	115, // 60: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	115, // 61: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	24,  // 62: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	123, // 63: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,   // 64: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	117, // 65: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	83,  // 66: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	84,  // 67: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	124, // 68: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	85,  // 69: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	125, // 70: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	93,  // 71: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	92,  // 72: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	92,  // 73: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	95,  // 74: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	24,  // 75: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	118, // 76: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	106, // 77: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	117, // 78: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	117, // 79: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	94,  // 80: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	125, // 81: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	108, // 82: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	117, // 83: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	99,  // 84: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	97,  // 85: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	96,  // 86: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	24,  // 87: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	117, // 88: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	117, // 89: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	117, // 90: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	111, // 91: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	111, // 92: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	125, // 93: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	114, // 94: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	126, // 95: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	114, // 96: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	114, // 97: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,   // 98: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 99: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 100: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 101: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 102: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 103: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 104: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 105: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 106: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 107: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 108: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 109: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 110: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 111: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 112: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	33,  // 113: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	36,  // 114: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	41,  // 115: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	44,  // 116: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	46,  // 117: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	48,  // 118: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	50,  // 119: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	60,  // 120: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	63,  // 121: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	65,  // 122: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	67,  // 123: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	52,  // 124: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	54,  // 125: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	56,  // 126: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	58,  // 127: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	69,  // 128: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	71,  // 129: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	73,  // 130: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	75,  // 131: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	77,  // 132: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	79,  // 133: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	81,  // 134: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	86,  // 135: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	88,  // 136: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	90,  // 137: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	100, // 138: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	102, // 139: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	104, // 140: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 141: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 142: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 143: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 144: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 145: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 146: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 147: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 148: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 149: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 150: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 151: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 152: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 153: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 154: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 155: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	34,  // 156: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	37,  // 157: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	43,  // 158: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	45,  // 159: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	47,  // 160: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	49,  // 161: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	51,  // 162: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	62,  // 163: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	64,  // 164: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	66,  // 165: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	68,  // 166: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	53,  // 167: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	55,  // 168: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	57,  // 169: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	59,  // 170: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	70,  // 171: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	72,  // 172: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	74,  // 173: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	76,  // 174: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	78,  // 175: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	80,  // 176: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	82,  // 177: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	87,  // 178: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	89,  // 179: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	91,  // 180: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	101, // 181: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	103, // 182: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	105, // 183: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	141, // [141:184] is the sub-list for method output_type
+	98,  // [98:141] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -8200,7 +8571,7 @@ func file_proto_registry_v1_registry_proto_init() {
 		return
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[0].OneofWrappers = []any{}
-	file_proto_registry_v1_registry_proto_msgTypes[30].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[35].OneofWrappers = []any{
 		(*ExportResponse_Header)(nil),
 		(*ExportResponse_Script)(nil),
 		(*ExportResponse_Source)(nil),
@@ -8208,7 +8579,7 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ExportResponse_Tenant)(nil),
 		(*ExportResponse_Unreadable)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[34].OneofWrappers = []any{
+	file_proto_registry_v1_registry_proto_msgTypes[39].OneofWrappers = []any{
 		(*ImportRequest_Options)(nil),
 		(*ImportRequest_Script)(nil),
 		(*ImportRequest_Source)(nil),
@@ -8221,7 +8592,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   100,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

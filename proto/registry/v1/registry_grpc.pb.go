@@ -606,7 +606,7 @@ type Registry_WatchLogsClient = grpc.ServerStreamingClient[WatchLogsResponse]
 
 func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_RecentLogs_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[5], Registry_RecentLogs_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -645,7 +645,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[5], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[6], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
