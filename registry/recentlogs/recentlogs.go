@@ -27,7 +27,7 @@ const (
 	timeout = 5 * time.Second
 	// agentBytes and allBytes of the answers.
 	agentBytes = 2 << 20
-	allBytes   = 32 << 20
+	allBytes   = 16 << 20
 	// maxSkew is how old a line may be, with how far clocks may be apart.
 	maxSkew = 48 * time.Hour
 )
