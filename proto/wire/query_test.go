@@ -54,7 +54,7 @@ func TestCompileGrep(t *testing.T) {
 			t.Errorf("%.80q: %v", expression, err)
 		}
 	}
-	for _, expression := range []string{"(", `\1`, "a{2000}", "((a{10}){10}){20}", "(?=x)", strings.Repeat("x", 1025)} {
+	for _, expression := range []string{"(", `\1`, "a{2000}", "a{900}b{900}", "((a{10}){10}){20}", "(?=x)", strings.Repeat("x", 1025)} {
 		_, err := wire.CompileGrep(expression)
 		if e := script.AsError(err); e == nil || e.Kind != script.Invalid || e.Field != "grep" {
 			t.Errorf("%.80q: %v", expression, err)

@@ -53,8 +53,8 @@ type Line struct {
 // Collection is what the agents keep.
 type Collection struct {
 	Lines []Line // by their time
-	// Truncated: some agent, or this registry, left out lines that match, or no longer has some of that age.
-	Truncated bool
+	Truncated bool // agents have more lines that match
+	Evicted   bool // agents have dropped lines of that age, to make room for others
 	Result    query.Result
 }
 
@@ -81,7 +81,7 @@ func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) 
 		return Collection{}, err
 	}
 	c.trim()
-	return Collection{Lines: c.lines, Truncated: c.truncated, Result: result}, nil
+	return Collection{Lines: c.lines, Truncated: c.truncated, Evicted: c.evicted, Result: result}, nil
 }
 
 func (r *Request) validate() error {
@@ -109,13 +109,14 @@ type collector struct {
 	most      int
 	lines     []Line
 	truncated bool
+	evicted   bool
 }
 
 // take takes the lines that the agent may speak of, and that are asked for.
 func (c *collector) take(p query.Part) {
 	now := time.Now()
 	m := p.Answer.GetRecentLogs()
-	c.truncated = c.truncated || m.GetTruncated()
+	c.truncated, c.evicted = c.truncated || m.GetTruncated(), c.evicted || m.GetEvicted()
 	if !p.Tenants.Matches(c.of.Tenant) {
 		return
 	}

@@ -46,7 +46,7 @@ func (s *registryService) RecentLogs(m *registryv1.RecentLogsRequest, stream grp
 			return err
 		}
 	}
-	return stream.Send(&registryv1.RecentLogsResponse{Truncated: found.Truncated, Result: fromQueryResult(&found.Result)})
+	return stream.Send(&registryv1.RecentLogsResponse{Truncated: found.Truncated, Evicted: found.Evicted, Result: fromQueryResult(&found.Result)})
 }
 
 func fromLogLine(l *fleet.LogLine) *eventv1.LogLine {
