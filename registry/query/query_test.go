@@ -267,7 +267,7 @@ func TestForgedAnswers(t *testing.T) {
 			}}
 			of := honest.session()
 			a := thief.air
-			a.deliver("n1", sealed(m, seal.Session{}))                                       // unsigned
+			a.deliver("n1", sealed(m, seal.Session{}))                                        // unsigned
 			a.deliver("n1", sealed(m, seal.Session{Token: of.Token, Key: []byte("guessed")})) // of a session that it has seen
 			a.deliver("n1", []byte("rubbish"))
 			status, err := seal.SealStatus(&eventv1.Status{Agent: "n1"}, of)
@@ -276,8 +276,8 @@ func TestForgedAnswers(t *testing.T) {
 			}
 			a.deliver("n1", status) // which the agent has signed
 			a.deliver("n1", make([]byte, 1<<20))
-			a.deliver("n1", sealed(m, thief.session()))                                    // in its own session
-			a.deliver("thief", sealed(m, thief.session()))                                 // in the name of the other
+			a.deliver("n1", sealed(m, thief.session()))                                  // in its own session
+			a.deliver("thief", sealed(m, thief.session()))                               // in the name of the other
 			a.deliver("n1", sealed(m, (&agent{name: "n1", identity: "evil"}).session())) // of a namesake
 			a.deliver("nobody", sealed(m, of))
 			thief.say(q, nil, "of a tenant that it does not follow")
