@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"time"
 
@@ -36,7 +37,11 @@ var levels = []engine.Level{engine.Info, engine.Warn, engine.Error}
 
 // recentLogs answers a query for lines that scripts logged lately.
 func (a *Agent) recentLogs(ctx context.Context, q *eventv1.Query, send answer.Send) error {
-	found, truncated, err := a.findRecent(ctx, q.GetTenant(), q.GetRecentLogs())
+	search, err := newSearch(q)
+	if err != nil {
+		return err
+	}
+	found, err := search.run(ctx, a.logs)
 	if err != nil {
 		return err
 	}
@@ -47,7 +52,6 @@ func (a *Agent) recentLogs(ctx context.Context, q *eventv1.Query, send answer.Se
 			first--
 		}
 	}
-	truncated = truncated || first > 0
 	part := &eventv1.RecentLogs{}
 	bytes := int64(0)
 	for i := range found[first:] {
@@ -60,7 +64,7 @@ func (a *Agent) recentLogs(ctx context.Context, q *eventv1.Query, send answer.Se
 		}
 		part.Lines = append(part.Lines, line.message())
 	}
-	part.Truncated = truncated
+	part.Truncated, part.Evicted = search.truncated || first > 0, search.evicted
 	return send(&eventv1.Answer{Kind: &eventv1.Answer_RecentLogs{RecentLogs: part}})
 }
 
@@ -82,53 +86,74 @@ func lineSize(l *recentLine) int64 {
 	return int64(64 + len(l.of.Tenant) + len(l.of.Script) + len(l.Level) + len(l.Message) + len(l.TraceID))
 }
 
-// findRecent returns the newest lines that are asked for, in order of their time. truncated says that
-// there are more, or were.
-func (a *Agent) findRecent(ctx context.Context, tenant string, q *eventv1.RecentLogsQuery) (found []recentLine, truncated bool, err error) {
-	if tenant == "" {
-		return nil, false, script.Errorf(script.Invalid, "tenant", "is empty")
+// search is for lines that are asked for.
+type search struct {
+	of      script.Name
+	version uint64
+	least   int // level
+	grep    *regexp.Regexp
+	since   time.Time
+	most    int
+
+	truncated bool // there are more
+	evicted   bool // there were more
+}
+
+func newSearch(q *eventv1.Query) (*search, error) {
+	m := q.GetRecentLogs()
+	s := &search{
+		of: script.Name{Tenant: q.GetTenant(), Script: m.GetName()}, version: m.GetVersion(),
+		least: slices.Index(levels, engine.Level(m.GetLevel())), most: maxRecentLines,
 	}
-	grep, err := wire.CompileGrep(q.GetGrep())
-	if err != nil {
-		return nil, false, err
+	if s.of.Tenant == "" {
+		return nil, script.Errorf(script.Invalid, "tenant", "is empty")
 	}
-	least := slices.Index(levels, engine.Level(q.GetLevel())) // -1: all
-	now := time.Now()
-	since := now.Add(-logring.MaxAge)
-	if q.GetSince() != nil {
-		since = now.Add(-q.GetSince().AsDuration())
+	if m.GetSince() != nil {
+		s.since = time.Now().Add(-m.GetSince().AsDuration())
 	}
-	until := now.Add(searchFor)
-	for _, kept := range a.logs.Of(script.Name{Tenant: tenant, Script: q.GetName()}) {
-		truncated = truncated || q.GetSince() != nil && kept.Lost.After(since)
+	if n := int(m.GetLimit()); n > 0 {
+		s.most = min(s.most, n)
+	}
+	if m.GetGrep() == "" {
+		return s, nil
+	}
+	var err error
+	s.grep, err = wire.CompileGrep(m.GetGrep())
+	return s, err
+}
+
+// run returns the newest lines that are asked for, in order of their time.
+func (s *search) run(ctx context.Context, in *logring.Ring) (found []recentLine, err error) {
+	until := time.Now().Add(searchFor)
+	for _, kept := range in.Of(s.of) {
+		s.evicted = s.evicted || !s.since.IsZero() && kept.Lost.After(s.since)
 		before := len(found)
-		for i := len(kept.Lines) - 1; i >= 0; i-- {
-			l := kept.Lines[i]
-			if l.Time.Before(since) {
+		for _, l := range slices.Backward(kept.Lines) {
+			if l.Time.Before(s.since) {
 				break
 			}
-			if q.GetVersion() != 0 && l.Version != q.GetVersion() || slices.Index(levels, l.Level) < least {
+			if s.version != 0 && l.Version != s.version || slices.Index(levels, l.Level) < s.least {
 				continue
 			}
-			if q.GetGrep() != "" {
+			if s.grep != nil {
 				if ctx.Err() != nil || time.Now().After(until) {
-					return nil, false, script.Errorf(script.Limit, "grep", "takes the agent longer than %v: use a simpler expression, or ask for fewer lines", searchFor)
+					return nil, script.Errorf(script.Limit, "grep", "takes the agent longer than %v: use a simpler expression, or ask for fewer lines", searchFor)
 				}
-				if !grep.MatchString(l.Message) {
+				if !s.grep.MatchString(l.Message) {
 					continue
 				}
+			}
+			if len(found)-before == s.most {
+				s.truncated = true
+				break
 			}
 			found = append(found, recentLine{of: kept.Script, Line: l})
 		}
 		slices.Reverse(found[before:])
 	}
 	slices.SortStableFunc(found, func(a, b recentLine) int { return a.Time.Compare(b.Time) })
-	most := maxRecentLines
-	if n := int(q.GetLimit()); n > 0 {
-		most = min(most, n)
+	if len(found) > s.most {
+		found, s.truncated = found[len(found)-s.most:], true
 	}
-	if len(found) > most {
-		found, truncated = found[len(found)-most:], true
-	}
-	return found, truncated, nil
+	return found, nil
 }

@@ -264,8 +264,11 @@ func (r *reply) flush(last bool) error {
 	}
 	r.next = nil
 	m.Fleet, m.Id, m.Agent, m.Number, m.Last = r.query.GetFleet(), r.query.GetId(), r.agent, r.number, last
+	if err := r.send(m); err != nil {
+		return err
+	}
 	r.number++
-	return r.send(m)
+	return nil
 }
 
 // end sends the last part.
@@ -280,7 +283,6 @@ func (r *reply) end(err error) error {
 		return err
 	}
 	r.next = &eventv1.Answer{Error: reason(err)}
-	r.number--
 	return errors.Join(err, r.flush(true))
 }
 

@@ -122,6 +122,8 @@ func TestNATS(t *testing.T) {
 	h.expect(t, "tail acme")
 	publish(subjects.Recall(), "acme")
 	h.expect(t, "recall acme")
+	publish(subjects.Query(), "acme")
+	h.expect(t, "query acme")
 
 	logs, err := conn.SubscribeSync(subjects.AllLogs())
 	if err != nil {

@@ -28,8 +28,8 @@ type RecentLogsFilter struct {
 // RecentLogs are lines that agents keep.
 type RecentLogs struct {
 	Lines []AgentLogLine // in order of their time
-	// Truncated: there are more lines that match, or agents have dropped some of that age.
-	Truncated bool
+	Truncated bool // agents have more lines that match
+	Evicted   bool // agents have dropped lines of that age, to make room for others
 	Result    QueryResult
 }
 
@@ -57,10 +57,13 @@ type QueryFailure struct {
 	Err   *script.Error
 }
 
+// agentsTake is how long a registry may wait for agents besides what it takes itself.
+const agentsTake = 20 * time.Second
+
 // RecentLogs returns lines that scripts logged lately and that agents keep in memory. The registry waits
 // some seconds for the agents. The result says which of them answered.
 func (c *Client) RecentLogs(ctx context.Context, f RecentLogsFilter) (RecentLogs, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := c.bounded(ctx, agentsTake)
 	defer cancel()
 	req := &registryv1.RecentLogsRequest{
 		Tenant: f.Of.Tenant, Name: f.Of.Script, Agents: f.Agents, Version: f.Version, Level: string(f.Level), Grep: f.Grep,
@@ -86,7 +89,7 @@ func (c *Client) RecentLogs(ctx context.Context, f RecentLogsFilter) (RecentLogs
 			found.Lines = append(found.Lines, AgentLogLine{Agent: l.GetAgent(), LogLine: toLogLine(l.GetLine())})
 		}
 		if resp.GetResult() != nil {
-			found.Truncated, found.Result = resp.GetTruncated(), toQueryResult(resp.GetResult())
+			found.Truncated, found.Evicted, found.Result = resp.GetTruncated(), resp.GetEvicted(), toQueryResult(resp.GetResult())
 			return found, nil
 		}
 	}

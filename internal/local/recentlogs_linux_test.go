@@ -2,12 +2,22 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -41,6 +51,7 @@ func TestRecentLogs(t *testing.T) {
 			}
 		}
 	}
+	s.forgeAnswers()
 	for _, tenant := range []string{"acme", "shop"} {
 		var found registryclient.RecentLogs
 		all := func() bool {
@@ -92,4 +103,63 @@ func TestRecentLogs(t *testing.T) {
 	if _, err := s.registry.RecentLogs(ctx, registryclient.RecentLogsFilter{Of: acme, Grep: "("}); script.KindOf(err) != script.Invalid {
 		t.Errorf("a wrong expression: %v", err)
 	}
+}
+
+// forgeAnswers answers each Query at once, in the names of all agents, with a line that no script has
+// logged: unsigned, and in a session that a registry gave to an agent of another tenant.
+func (s *stack) forgeAnswers() {
+	s.t.Helper()
+	conn := s.natsConn()
+	subjects := wire.Subjects{Prefix: wire.DefaultPrefix}
+	foreign := s.session("thief", "evil")
+	if _, err := conn.Subscribe(subjects.Query(), func(msg *nats.Msg) {
+		var q eventv1.Query
+		if _, err := seal.Unpack(msg.Data, &q); err != nil {
+			s.t.Error(err)
+			return
+		}
+		for _, agent := range []string{"agent-1", "agent-2", "agent-3", "thief"} {
+			m := &eventv1.Answer{Fleet: q.GetFleet(), Id: q.GetId(), Agent: agent, Last: true, Kind: &eventv1.Answer_RecentLogs{
+				RecentLogs: &eventv1.RecentLogs{Lines: []*eventv1.LogLine{
+					{Time: timestamppb.Now(), Tenant: q.GetTenant(), Name: "talker", Version: 1, Level: "error", Message: "forged"},
+				}},
+			}}
+			for _, in := range []seal.Session{{}, foreign} {
+				data, err := seal.SealAnswer(m, in)
+				if err := errors.Join(err, conn.Publish(subjects.Answers(agent), data)); err != nil {
+					s.t.Error(err)
+				}
+			}
+		}
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// session returns a session that the registry gives to an agent that follows the tenant.
+func (s *stack) session(agent, tenant string) seal.Session {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.RegistryTarget(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := registryv1.NewFeedClient(conn).Pull(s.t.Context(), &registryv1.PullRequest{
+		Nonce: []byte("a nonce of 16 by"), Agent: agent, Incarnation: "1", Tenants: []string{tenant},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var page eventv1.Page
+	if _, err := seal.Unpack(resp.GetPage(), &page); err != nil || len(page.GetSessionKey()) == 0 {
+		s.t.Fatalf("no session: %v", err)
+	}
+	return seal.Session{Token: page.GetSession(), Key: page.GetSessionKey()}
 }

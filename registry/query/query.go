@@ -1,6 +1,11 @@
 // Package query asks agents questions and collects their answers. It publishes a signed query, takes
 // what the agents' sessions have signed, and stops waiting when all connected agents have answered, or
 // at the deadline. The bytes of answers and the queries at a time are bounded.
+//
+// A new kind of query has a message in Query.kind and one in Answer.kind of event.proto, under the same
+// name. The agent registers a handler for it (see package answer). The registry calls Ask with it, and
+// takes the parts: see package recentlogs. What does not fit into a part of 256 KiB goes into several,
+// which arrive in order.
 package query
 
 import (
@@ -24,7 +29,7 @@ import (
 // Bounds of what is asked.
 const (
 	maxQueries   = 32        // at a time
-	maxQueriesBy = 4         // of them, of one caller
+	maxQueriesBy = 8         // of them, of one caller
 	maxBytes     = 256 << 20 // of the answers to all of them
 	maxTimeout   = 3 * time.Minute
 	maxPattern   = 253 // bytes of a name or pattern of agents

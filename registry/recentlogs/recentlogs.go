@@ -27,7 +27,7 @@ const (
 	timeout = 5 * time.Second
 	// agentBytes and allBytes of the answers.
 	agentBytes = 2 << 20
-	allBytes   = 32 << 20
+	allBytes   = 16 << 20
 	// maxSkew is how old a line may be, with how far clocks may be apart.
 	maxSkew = 48 * time.Hour
 )
@@ -41,7 +41,7 @@ type Request struct {
 	Level   engine.Level  // the least; all if empty
 	Grep    string        // an RE2 expression that messages match; all if empty
 	Since   time.Duration // how old lines may be; any age if 0
-	Lines   int           // the newest; DefaultLines if 0
+	Limit   int           // the newest; DefaultLines if 0
 }
 
 // Line is a line of one agent.
@@ -52,9 +52,9 @@ type Line struct {
 
 // Collection is what the agents keep.
 type Collection struct {
-	Lines []Line // by their time
-	// Truncated: some agent, or this registry, left out lines that match, or no longer has some of that age.
-	Truncated bool
+	Lines     []Line // by their time
+	Truncated bool   // agents have more lines that match
+	Evicted   bool   // agents have dropped lines of that age, to make room for others
 	Result    query.Result
 }
 
@@ -68,11 +68,11 @@ func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) 
 	if err := req.validate(); err != nil {
 		return Collection{}, err
 	}
-	m := &eventv1.RecentLogsQuery{Name: req.Of.Script, Version: req.Version, Level: string(req.Level), Grep: req.Grep, Limit: int32(req.Lines)} //nolint:gosec // at most MaxLines
+	m := &eventv1.RecentLogsQuery{Name: req.Of.Script, Version: req.Version, Level: string(req.Level), Grep: req.Grep, Limit: int32(req.Limit)} //nolint:gosec // at most MaxLines
 	if req.Since > 0 {
 		m.Since = durationpb.New(req.Since)
 	}
-	c := collector{of: req.Of, most: req.Lines}
+	c := collector{of: req.Of, most: req.Limit}
 	result, err := asker.Ask(ctx, query.Question{
 		Caller: req.Caller, Agents: req.Agents, Tenant: req.Of.Tenant, Timeout: timeout, AgentBytes: agentBytes, Bytes: allBytes,
 		Query: &eventv1.Query{Kind: &eventv1.Query_RecentLogs{RecentLogs: m}},
@@ -81,7 +81,7 @@ func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) 
 		return Collection{}, err
 	}
 	c.trim()
-	return Collection{Lines: c.lines, Truncated: c.truncated, Result: result}, nil
+	return Collection{Lines: c.lines, Truncated: c.truncated, Evicted: c.evicted, Result: result}, nil
 }
 
 func (r *Request) validate() error {
@@ -93,11 +93,11 @@ func (r *Request) validate() error {
 	if r.Since < 0 {
 		return script.Errorf(script.Invalid, "since", "%v is negative", r.Since)
 	}
-	if r.Lines < 0 || r.Lines > MaxLines {
-		return script.Errorf(script.Invalid, "lines", "are %d, want 1 to %d", r.Lines, MaxLines)
+	if r.Limit < 0 || r.Limit > MaxLines {
+		return script.Errorf(script.Invalid, "limit", "is %d, want 1 to %d", r.Limit, MaxLines)
 	}
-	if r.Lines == 0 {
-		r.Lines = DefaultLines
+	if r.Limit == 0 {
+		r.Limit = DefaultLines
 	}
 	_, err := wire.CompileGrep(r.Grep)
 	return err
@@ -109,13 +109,14 @@ type collector struct {
 	most      int
 	lines     []Line
 	truncated bool
+	evicted   bool
 }
 
 // take takes the lines that the agent may speak of, and that are asked for.
 func (c *collector) take(p query.Part) {
 	now := time.Now()
 	m := p.Answer.GetRecentLogs()
-	c.truncated = c.truncated || m.GetTruncated()
+	c.truncated, c.evicted = c.truncated || m.GetTruncated(), c.evicted || m.GetEvicted()
 	if !p.Tenants.Matches(c.of.Tenant) {
 		return
 	}

@@ -2435,8 +2435,10 @@ func (x *RecentLogsQuery) GetLimit() int32 {
 type RecentLogs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Lines []*LogLine             `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	// In the last part: the agent has more lines that match, or it has dropped some of that age.
-	Truncated     bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// In the last part: the agent has more lines that match.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// In the last part: the agent has dropped lines of that age, to make room for others.
+	Evicted       bool `protobuf:"varint,3,opt,name=evicted,proto3" json:"evicted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2481,6 +2483,13 @@ func (x *RecentLogs) GetLines() []*LogLine {
 func (x *RecentLogs) GetTruncated() bool {
 	if x != nil {
 		return x.Truncated
+	}
+	return false
+}
+
+func (x *RecentLogs) GetEvicted() bool {
+	if x != nil {
+		return x.Evicted
 	}
 	return false
 }
@@ -2696,11 +2705,12 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05level\x18\x03 \x01(\tR\x05level\x12\x12\n" +
 	"\x04grep\x18\x04 \x01(\tR\x04grep\x12/\n" +
 	"\x05since\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
-	"\x05limit\x18\x06 \x01(\x05R\x05limit\"_\n" +
+	"\x05limit\x18\x06 \x01(\x05R\x05limit\"y\n" +
 	"\n" +
 	"RecentLogs\x123\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1d.scriptorium.event.v1.LogLineR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncatedB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\aevicted\x18\x03 \x01(\bR\aevictedB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
 
 var (
 	file_proto_event_v1_event_proto_rawDescOnce sync.Once

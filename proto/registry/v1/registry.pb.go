@@ -5685,8 +5685,10 @@ func (x *RecentLogsRequest) GetLimit() int32 {
 type RecentLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Lines []*RecentLogLine       `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	// In the last response: there are more lines that match, or agents have dropped some of that age.
+	// In the last response: agents have more lines that match.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// In the last response: agents have dropped lines of that age, to make room for others.
+	Evicted bool `protobuf:"varint,4,opt,name=evicted,proto3" json:"evicted,omitempty"`
 	// Only in the last response.
 	Result        *QueryResult `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5733,6 +5735,13 @@ func (x *RecentLogsResponse) GetLines() []*RecentLogLine {
 func (x *RecentLogsResponse) GetTruncated() bool {
 	if x != nil {
 		return x.Truncated
+	}
+	return false
+}
+
+func (x *RecentLogsResponse) GetEvicted() bool {
+	if x != nil {
+		return x.Evicted
 	}
 	return false
 }
@@ -8011,10 +8020,11 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05level\x18\x05 \x01(\tR\x05level\x12\x12\n" +
 	"\x04grep\x18\x06 \x01(\tR\x04grep\x12/\n" +
 	"\x05since\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
-	"\x05limit\x18\b \x01(\x05R\x05limit\"\xae\x01\n" +
+	"\x05limit\x18\b \x01(\x05R\x05limit\"\xc8\x01\n" +
 	"\x12RecentLogsResponse\x12<\n" +
 	"\x05lines\x18\x01 \x03(\v2&.scriptorium.registry.v1.RecentLogLineR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12<\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\aevicted\x18\x04 \x01(\bR\aevicted\x12<\n" +
 	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"X\n" +
 	"\rRecentLogLine\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
