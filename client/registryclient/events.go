@@ -68,10 +68,10 @@ func (c *Client) listEvents(ctx context.Context, f EventFilter, yield func(scrip
 }
 
 // FollowEvents yields what happened, oldest first, and then what happens from then on, in the order in which
-// the registry records it, until ctx is done. An error with the kind Unavailable says that no registry
-// answers: the sequence goes on with the next event once one does, unless the caller breaks off. No event
-// is left out meanwhile. Any other error is the last, such as a Limit if too many events came meanwhile.
-func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[script.Event, error] {
+// the registry records it, until ctx is done. Once a registry has answered, it waits while none does, and
+// leaves no event out; it calls interrupted with the reason each time that it tries in vain. An error is
+// the last, such as a Limit if too many events came meanwhile.
+func (c *Client) FollowEvents(ctx context.Context, f EventFilter, interrupted func(error)) iter.Seq2[script.Event, error] {
 	return func(yield func(script.Event, error) bool) {
 		follow := &eventFollower{client: c, filter: f, yield: yield, started: time.Now()}
 		for list := true; ctx.Err() == nil; {
@@ -86,12 +86,14 @@ func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[scri
 			switch e := script.AsError(err); {
 			case follow.over || ctx.Err() != nil:
 				return
-			case e == nil:
 			case e.Kind == script.Conflict && e.Field == "token": // older than the registry remembers
 				list = true
-			case !yield(script.Event{}, err) || e.Kind != script.Unavailable:
+				pause(ctx, eventsPause)
+			case e.Kind != script.Unavailable || !follow.listed:
+				yield(script.Event{}, err)
 				return
 			default:
+				interrupted(err)
 				pause(ctx, eventsPause)
 			}
 		}

@@ -155,20 +155,22 @@ func (a *app) watchEvents(ctx context.Context, f registryclient.EventFilter) err
 	if err != nil {
 		return err
 	}
-	answered, away := false, false
-	for e, err := range client.FollowEvents(ctx, f) {
-		switch {
-		case err != nil && (script.KindOf(err) != script.Unavailable || !answered):
-			return err
-		case err != nil && !away:
+	away := false
+	interrupted := func(err error) {
+		if !away {
 			a.printError(err)
 			a.notice("waiting for a registry; no event is left out")
-		case err == nil:
-			if err := a.printEvent(&e); err != nil {
-				return err
-			}
 		}
-		answered, away = true, err != nil
+		away = true
+	}
+	for e, err := range client.FollowEvents(ctx, f, interrupted) {
+		if err == nil {
+			away = false
+			err = a.printEvent(&e)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil // interrupted, as it is meant to end
 }

@@ -107,6 +107,9 @@ var asked = []ask{
 	{"unset a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Author: "ann"})},
 	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
 	{"logs", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme", Name: secret})},
+	{"events", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{Tenant: "acme"})},
+	{"events of a script", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{Tenant: "acme", Name: secret})},
+	{"watch events", "WatchEvents", access.Read, false, one(&registryv1.WatchEventsRequest{Tenant: "acme", Token: "0"})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
 	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
 	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
@@ -121,6 +124,8 @@ var askedOfAll = []ask{
 	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
+	{"events of all", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{})},
+	{"watch events of all", "WatchEvents", access.Read, false, one(&registryv1.WatchEventsRequest{Token: "0"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
@@ -236,7 +241,7 @@ func call(t *testing.T, conn *grpc.ClientConn, method protoreflect.MethodDescrip
 			t.Fatal(err)
 		}
 		all = append(all, data...)
-		if method.Name() == "WatchStatus" || method.Name() == "WatchLogs" {
+		if strings.HasPrefix(string(method.Name()), "Watch") {
 			return all, nil // it would go on for ever
 		}
 	}

@@ -21,8 +21,8 @@ type Timeline interface {
 	Watch(ctx context.Context, req timeline.WatchRequest) iter.Seq2[timeline.Update, error]
 }
 
-// eventWatchBytes is about how much memory a watch of events takes: a message on its way.
-const eventWatchBytes = 256 << 10
+// eventWatchBytes is how much memory a watch of events takes at most: events that it has filtered, and their message on its way.
+const eventWatchBytes = 1 << 20
 
 func (s *registryService) ListEvents(ctx context.Context, m *registryv1.ListEventsRequest) (*registryv1.ListEventsResponse, error) {
 	if s.timeline == nil {

@@ -82,31 +82,33 @@ func (h *Hub) Run(ctx context.Context) {
 // follow takes in what one watch yields. It returns nil if it is to start anew.
 func (h *Hub) follow(ctx context.Context, worked func()) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	anew := make(chan struct{})
 	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
+	anew := false
 	waiting.Go(func() {
 		select {
 		case <-h.again:
-			close(anew)
+			anew = true
 			cancel()
 		case <-ctx.Done():
 		}
 	})
+	err := h.watch(ctx, worked)
+	cancel()
+	waiting.Wait()
+	if anew {
+		h.forget()
+		return nil
+	}
+	return err
+}
+
+func (h *Hub) watch(ctx context.Context, worked func()) error {
 	after, err := h.locate(ctx)
 	if err != nil {
 		return err
 	}
 	worked()
 	for batch, err := range h.store.WatchEvents(ctx, after) {
-		select {
-		case <-anew:
-			h.forget()
-			return nil
-		default:
-		}
 		if errors.Is(err, registry.ErrForgotten) {
 			h.forget()
 			return h.startFromNow(ctx, err)
@@ -116,12 +118,6 @@ func (h *Hub) follow(ctx context.Context, worked func()) error {
 		}
 		h.add(&batch)
 		worked()
-	}
-	select {
-	case <-anew:
-		h.forget()
-		return nil
-	default:
 	}
 	return errors.New("the watch ended")
 }

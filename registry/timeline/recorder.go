@@ -12,15 +12,15 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what a Recorder stores, whatever happens: recordBurst records at first, and then recordRate a
-// second, of less than 4 KiB each.
+// Bounds of what a Recorder stores, whatever happens: of each type recordBurst records at first, and then
+// recordRate a second, of less than 4 KiB each. A flood of one type does not hold up others.
 const (
-	recordBurst  = 128
-	recordRate   = 1
+	recordBurst  = 64
+	recordRate   = 0.25
 	maxTextBytes = 1 << 10
 	maxSubject   = 253
-	// maxGroups of notes are told apart at a time, and merged ones besides.
-	maxGroups = 256
+	// maxGroups of notes of a type are told apart at a time, and merged ones besides.
+	maxGroups = 128
 	// storeTimeout bounds one write, and lastTimeout those at the end.
 	storeTimeout = 5 * time.Second
 	lastTimeout  = time.Second
@@ -56,7 +56,13 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	groups map[group]*gathered
+	types  map[script.EventType]*typed
 	stats  Stats
+}
+
+// typed bounds the records of one type.
+type typed struct {
+	groups int
 	budget float64 // records that can be stored now
 	at     time.Time
 }
@@ -94,7 +100,7 @@ func NewRecorder(cfg Config) *Recorder {
 		cfg.Clock = time.Now
 	}
 	return &Recorder{
-		cfg: cfg, groups: map[group]*gathered{}, budget: recordBurst, at: time.Now(),
+		cfg: cfg, groups: map[group]*gathered{}, types: map[script.EventType]*typed{},
 		stats: Stats{map[script.EventType]uint64{}, map[script.EventType]uint64{}, map[script.EventType]uint64{}, map[script.EventType]uint64{}},
 	}
 }
@@ -107,7 +113,7 @@ func (r *Recorder) Note(n Note) {
 	r.stats.Notes[n.Type]++
 	of := group{n.Type, n.What, n.Tenant, n.About}
 	g := r.groups[of]
-	if g == nil && len(r.groups) >= maxGroups {
+	if g == nil && r.of(n.Type).groups >= maxGroups {
 		r.stats.Merged[n.Type]++
 		of, n.Text = group{of: n.Type, what: n.What}, ""
 		n.Subject = cmp.Or(n.Tenant, n.Subject)
@@ -116,6 +122,7 @@ func (r *Recorder) Note(n Note) {
 	if g == nil {
 		g = &gathered{due: time.Now().Add(pauses[0])}
 		r.groups[of] = g
+		r.of(n.Type).groups++
 	}
 	if g.count == 0 {
 		g.first = now
@@ -125,6 +132,16 @@ func (r *Recorder) Note(n Note) {
 	if n.Subject != "" && len(g.subjects) < script.MaxEventSubjects && !slices.Contains(g.subjects, n.Subject) {
 		g.subjects = append(g.subjects, registry.Printable(n.Subject, maxSubject))
 	}
+}
+
+// of returns the bounds of the type. r.mu is held.
+func (r *Recorder) of(t script.EventType) *typed {
+	of := r.types[t]
+	if of == nil {
+		of = &typed{budget: recordBurst, at: time.Now()}
+		r.types[t] = of
+	}
+	return of
 }
 
 // Put stores a record at once, outside of the bounds: it is for what happens seldom.
@@ -196,41 +213,58 @@ type taken struct {
 	gathered
 }
 
-// take returns the records to store now: those that have waited for longest, as far as the budget goes.
+// take returns the records to store now: of each type those that have waited for longest, as far as its budget
+// goes.
 func (r *Recorder) take(all bool) (list []taken, records []Record) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.budget = min(recordBurst, r.budget+max(0, now.Sub(r.at).Seconds())*recordRate)
-	r.at = now
 	for of, g := range r.groups {
 		switch {
 		case g.due.After(now) && !all:
 		case g.count > 0:
 			list = append(list, taken{of, *g})
 		default: // nothing has happened for as long
-			delete(r.groups, of)
+			r.remove(of)
 		}
 	}
 	slices.SortFunc(list, func(a, b taken) int { return a.due.Compare(b.due) })
-	room := min(MaxBatch, int(r.budget))
-	if all {
-		room = MaxBatch
-	}
-	list = list[:min(len(list), room)]
+	room := MaxBatch
+	list = slices.DeleteFunc(list, func(t taken) bool {
+		if room == 0 || !all && !r.of(t.of).spend(now) {
+			return true
+		}
+		room--
+		return false
+	})
 	for i := range list {
-		g := r.groups[list[i].group]
 		if all {
-			delete(r.groups, list[i].group)
+			r.remove(list[i].group)
 		} else {
+			g := r.groups[list[i].group]
 			next := gathered{step: min(g.step+1, len(pauses)-1)}
 			next.due = now.Add(pauses[next.step])
 			*g = next
 		}
 		records = append(records, list[i].record())
 	}
-	r.budget = max(0, r.budget-float64(len(records)))
 	return list, records
+}
+
+func (r *Recorder) remove(of group) {
+	delete(r.groups, of)
+	r.of(of.of).groups--
+}
+
+// spend takes one record from the budget, if there is one.
+func (t *typed) spend(now time.Time) bool {
+	t.budget = min(recordBurst, t.budget+max(0, now.Sub(t.at).Seconds())*recordRate)
+	t.at = now
+	if t.budget < 1 {
+		return false
+	}
+	t.budget--
+	return true
 }
 
 // settle notes that the records are stored, or takes back what they are made of.
@@ -246,6 +280,7 @@ func (r *Recorder) settle(list []taken, records []Record, err error) {
 		g := r.groups[list[i].group]
 		if g == nil {
 			r.groups[list[i].group] = &before
+			r.of(list[i].of).groups++
 			continue
 		}
 		if g.count == 0 {
@@ -267,8 +302,8 @@ func (r *Recorder) drop() {
 	defer r.mu.Unlock()
 	for of, g := range r.groups {
 		r.stats.Dropped[of.of] += g.count
+		r.remove(of)
 	}
-	clear(r.groups)
 }
 
 // record is the record of what happened.
