@@ -46,7 +46,9 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-func file(dir string, d dashboards.Dashboard) string { return filepath.Join(dir, "dashboard-"+d.Name+".svg") }
+func file(dir string, d dashboards.Dashboard) string {
+	return filepath.Join(dir, "dashboard-"+d.Name+".svg")
+}
 
 // TestPicturesAreCurrent: the pages' picture of each dashboard has the rows and panels that it has now.
 func TestPicturesAreCurrent(t *testing.T) {

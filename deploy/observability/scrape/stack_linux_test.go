@@ -69,14 +69,10 @@ scrape_configs:
 func start(t *testing.T, every time.Duration) *stack {
 	t.Helper()
 	needs.Program(t, "prometheus")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var mu sync.Mutex
 	var ofAgents []string
 	ofRegistry := porttest.Address(t)
-	s := &stack{World: localtest.Start(t, agents, local.WithWorkers(self, "worker"),
+	s := &stack{World: localtest.Start(t, agents, local.WithWorkers("worker"),
 		local.WithRegistry(func(cfg *registryd.Config) { cfg.AdminAddress, cfg.CollectInterval = ofRegistry, time.Second }),
 		local.WithAgents(func(cfg *agentd.Config) {
 			mu.Lock()
