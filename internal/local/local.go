@@ -37,7 +37,8 @@ type Stack struct {
 
 	workers    agentd.Workers
 	tenantKeys string
-	change     func(*agentd.Config) // of agents; may be nil
+	change     func(*agentd.Config)    // of agents; may be nil
+	configure  func(*registryd.Config) // of the registry; may be nil
 	gates      string
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
@@ -85,6 +86,11 @@ func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys =
 // WithAgents changes the configurations of agents before they start.
 func WithAgents(change func(*agentd.Config)) Option {
 	return func(s *Stack) { s.change = change }
+}
+
+// WithRegistry changes the configuration of the registry.
+func WithRegistry(change func(*registryd.Config)) Option {
+	return func(s *Stack) { s.configure = change }
 }
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
@@ -177,6 +183,9 @@ func (s *Stack) StopNATS() {
 func (s *Stack) StartRegistry(ctx context.Context) (err error) {
 	cfg := s.registryConfig()
 	cfg.Fleet = s.fleet
+	if s.configure != nil {
+		s.configure(&cfg)
+	}
 	s.registry, err = registryd.Start(ctx, cfg)
 	if err != nil {
 		return err

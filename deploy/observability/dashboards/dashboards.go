@@ -73,6 +73,15 @@ func expand(expr string) string {
 // Expanded is the expression with all abbreviations replaced. It has Grafana's variables in it.
 func (q Query) Expanded() string { return expand(q.Expr) }
 
+// For is the expression with the range of rates, and with all values of the dashboard's variables.
+func (q Query) For(d Dashboard, rate string) string {
+	replace := []string{Rate, rate}
+	for _, v := range d.Variables {
+		replace = append(replace, `"$`+v.Name+`"`, `".*"`)
+	}
+	return strings.NewReplacer(replace...).Replace(q.Expanded())
+}
+
 // variables are those of every dashboard.
 func variables(metric string, more ...Variable) []Variable {
 	return append([]Variable{{Name: "cluster", Label: "Cluster", Metric: metric}, {Name: "namespace", Label: "Namespace", Metric: metric}}, more...)

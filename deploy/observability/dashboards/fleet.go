@@ -1,5 +1,7 @@
 package dashboards
 
+import "github.com/scriptorium-dev/scriptorium/deploy/observability/rules"
+
 func fleet() Dashboard {
 	return Dashboard{
 		Name: "fleet", Title: "Scriptorium / Fleet",
@@ -13,7 +15,7 @@ func fleet() Dashboard {
 				value("Oldest change not live", "s", `max(scriptorium_registry_agents_behind_seconds{$S})`).badFrom(60).says("How long ago the oldest change was published that a connected agent has not activated."),
 				value("Calls", "reqps", `sum(rate(scriptorium_agent_calls_total{$S}[$R]))`),
 				value("Calls that fail", "percentunit", `
-					sum(rate(scriptorium_agent_calls_total{$S,outcome=~"`+faults+`"}[$R]))
+					sum(rate(scriptorium_agent_calls_total{$S,outcome=~"`+rules.Faults+`"}[$R]))
 					/ sum(rate(scriptorium_agent_calls_total{$S}[$R]))`).badFrom(0.05),
 			}},
 			{"Changes", []Panel{
@@ -46,9 +48,6 @@ func fleet() Dashboard {
 		},
 	}
 }
-
-// faults are the outcomes of calls that are nobody's wish, as the alerts have them.
-const faults = "SCRIPT|TIMEOUT|LIMIT|OVERLOADED|UNAVAILABLE|INTERNAL"
 
 // named gives series of agents the label agent.
 func named(expr string) string {

@@ -62,28 +62,28 @@ func (v Variable) grafana(before []Variable) cog.Builder[dashboard.VariableModel
 		Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}}, Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
 	}
 	return dashboard.NewQueryVariableBuilder(v.Name).Label(v.Label).Datasource(source()).
-		Query(dashboard.StringOrMap{String: new(v.Query(before))}).
+		Query(dashboard.StringOrMap{String: new(v.query(before))}).
 		Current(all).Multi(true).IncludeAll(true).AllValue(".*").
 		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).Sort(dashboard.VariableSortAlphabeticalAsc)
 }
 
-// Query is how Grafana finds the values of the variable.
-func (v Variable) Query(before []Variable) string {
+// query is how Grafana finds the values of the variable.
+func (v Variable) query(before []Variable) string {
 	selector := ""
 	for i, b := range before {
 		if i > 0 {
 			selector += ","
 		}
-		selector += b.label() + `=~"$` + b.Name + `"`
+		selector += b.Values() + `=~"$` + b.Name + `"`
 	}
 	if selector != "" {
 		selector = "{" + selector + "}"
 	}
-	return "label_values(" + v.Metric + selector + ", " + v.label() + ")"
+	return "label_values(" + v.Metric + selector + ", " + v.Values() + ")"
 }
 
-// label is the one with the values.
-func (v Variable) label() string {
+// Values is the label with the values.
+func (v Variable) Values() string {
 	if v.From != "" {
 		return v.From
 	}

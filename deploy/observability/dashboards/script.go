@@ -1,5 +1,7 @@
 package dashboards
 
+import "github.com/scriptorium-dev/scriptorium/deploy/observability/rules"
+
 // one selects the scripts that were chosen.
 const one = `$S,tenant=~"$tenant",script=~"$script"`
 
@@ -50,7 +52,7 @@ func script() Dashboard {
 
 // errorRatio is the part of the calls that fail, by labels.
 func errorRatio(by string) string {
-	return `sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `,outcome=~"` + faults + `"}[$R])) / sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `}[$R]))`
+	return `sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `,outcome=~"` + rules.Faults + `"}[$R])) / sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `}[$R]))`
 }
 
 // callTime is a quantile of the native histogram, or of the classic one where agents have that.

@@ -49,6 +49,9 @@ const runbooks = "https://github.com/scriptorium-dev/scriptorium/blob/main/docs/
 // RunbookURL is where the page describes the alert.
 func (a Alert) RunbookURL() string { return runbooks + "#" + strings.ToLower(a.Name) }
 
+// Expression is the expression with all abbreviations replaced.
+func (a Alert) Expression() string { return expand(a.Expr) }
+
 // Groups are all rules.
 func Groups() []Group {
 	return []Group{fleet(), convergence(), agents(), scripts(), registry(), rollouts(), trust(), operator(), telemetry()}
@@ -108,7 +111,7 @@ func file() (f ruleFile) {
 		}
 		for _, a := range g.Alerts {
 			group.Rules = append(group.Rules, rule{
-				Alert: a.Name, Expr: expand(a.Expr), For: a.For, Labels: &labels{a.Severity},
+				Alert: a.Name, Expr: a.Expression(), For: a.For, Labels: &labels{a.Severity},
 				Annotations: &annotations{a.Summary, a.Description, a.RunbookURL()},
 			})
 		}

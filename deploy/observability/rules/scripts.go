@@ -1,15 +1,15 @@
 package rules
 
-// faults are the outcomes of calls that nobody asked for: DENIED, DISABLED, NOTFOUND and INVALID answer
+// Faults are the outcomes of calls that nobody asked for: DENIED, DISABLED, NOTFOUND and INVALID answer
 // what the caller did.
-const faults = "SCRIPT|TIMEOUT|LIMIT|OVERLOADED|UNAVAILABLE|INTERNAL"
+const Faults = "SCRIPT|TIMEOUT|LIMIT|OVERLOADED|UNAVAILABLE|INTERNAL"
 
 func scripts() Group {
 	return Group{Name: "scripts", Alerts: []Alert{
 		{
 			Name: "ScriptoriumScriptErrors", For: "5m", Severity: Warning,
 			Expr: `
-				sum by ($BY, tenant, script) (rate(scriptorium_script_calls_total{outcome=~"` + faults + `"}[5m]))
+				sum by ($BY, tenant, script) (rate(scriptorium_script_calls_total{outcome=~"` + Faults + `"}[5m]))
 				/ sum by ($BY, tenant, script) (rate(scriptorium_script_calls_total[5m])) > 0.05
 				and sum by ($BY, tenant, script) (rate(scriptorium_script_calls_total[5m])) > 0.2`,
 			Summary:     "{{ $value | humanizePercentage }} of the calls of {{ $labels.tenant }}/{{ $labels.script }} fail.",
