@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -93,6 +94,10 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
 	CounterMetrics bool
+	// MetricScripts is how many scripts have metrics of their own: those called most lately; 0 means 1000.
+	MetricScripts int
+	// ClassicHistograms has the histograms of scripts have classic buckets, too.
+	ClassicHistograms bool
 }
 
 // Agent is one node's. It is safe for concurrent use.
@@ -102,6 +107,7 @@ type Agent struct {
 	state    *state
 	contents *contents
 	host     *host.Host
+	calls    *callstats.Stats
 	executor *execute.Executor
 	workers  *worker.Pool
 	router   gateway.Executor // over both
@@ -254,7 +260,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values,
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Observers: []execute.Observer{a.calls}, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return err

@@ -43,10 +43,13 @@ type Assignment struct {
 	Capped     bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
 	Quarantine *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
 	// The agent's name and labels, which decide what of candidates runs here.
-	Agent         string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Agent  string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many scripts have metrics of their own, and whether their histograms have classic buckets.
+	MetricScripts     int64 `protobuf:"varint,11,opt,name=metric_scripts,json=metricScripts,proto3" json:"metric_scripts,omitempty"`
+	ClassicHistograms bool  `protobuf:"varint,12,opt,name=classic_histograms,json=classicHistograms,proto3" json:"classic_histograms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -147,6 +150,20 @@ func (x *Assignment) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *Assignment) GetMetricScripts() int64 {
+	if x != nil {
+		return x.MetricScripts
+	}
+	return 0
+}
+
+func (x *Assignment) GetClassicHistograms() bool {
+	if x != nil {
+		return x.ClassicHistograms
+	}
+	return false
 }
 
 type ApplyRequest struct {
@@ -1165,11 +1182,222 @@ func (*CountResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
+type CallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 64.
+	Scripts       []*ScriptCalls `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CallsRequest) GetScripts() []*ScriptCalls {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+// What was counted of a script's calls since the last time.
+type ScriptCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant. Empty: all scripts that have no metrics of their own.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// Calls by outcome, in the order of package meter.
+	Outcomes []uint64 `protobuf:"varint,2,rep,packed,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Calls by how long they took: the number of the first bucket of package meter, and the counts from
+	// there on.
+	FirstBucket int32    `protobuf:"varint,3,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets     []uint64 `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	TookNanos   int64    `protobuf:"varint,5,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	// With a turn on a processor.
+	RanNanos       int64  `protobuf:"varint,6,opt,name=ran_nanos,json=ranNanos,proto3" json:"ran_nanos,omitempty"`
+	Instructions   uint64 `protobuf:"varint,7,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	AllocatedBytes uint64 `protobuf:"varint,8,opt,name=allocated_bytes,json=allocatedBytes,proto3" json:"allocated_bytes,omitempty"`
+	BytesIn        uint64 `protobuf:"varint,9,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut       uint64 `protobuf:"varint,10,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	DroppedLines   uint64 `protobuf:"varint,11,opt,name=dropped_lines,json=droppedLines,proto3" json:"dropped_lines,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ScriptCalls) Reset() {
+	*x = ScriptCalls{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptCalls) ProtoMessage() {}
+
+func (x *ScriptCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptCalls.ProtoReflect.Descriptor instead.
+func (*ScriptCalls) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ScriptCalls) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ScriptCalls) GetOutcomes() []uint64 {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetFirstBucket() int32 {
+	if x != nil {
+		return x.FirstBucket
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetRanNanos() int64 {
+	if x != nil {
+		return x.RanNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetAllocatedBytes() uint64 {
+	if x != nil {
+		return x.AllocatedBytes
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetDroppedLines() uint64 {
+	if x != nil {
+		return x.DroppedLines
+	}
+	return 0
+}
+
+type CallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsResponse) Reset() {
+	*x = CallsResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsResponse) ProtoMessage() {}
+
+func (x *CallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
+func (*CallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\x8a\x04\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1187,7 +1415,9 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"quarantine\x12\x14\n" +
 	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12%\n" +
+	"\x0emetric_scripts\x18\v \x01(\x03R\rmetricScripts\x12-\n" +
+	"\x12classic_histograms\x18\f \x01(\bR\x11classicHistograms\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
@@ -1251,17 +1481,35 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse2\xe7\x02\n" +
+	"\rCountResponse\"L\n" +
+	"\fCallsRequest\x12<\n" +
+	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.ScriptCallsR\ascripts\"\xe4\x02\n" +
+	"\vScriptCalls\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x1a\n" +
+	"\boutcomes\x18\x02 \x03(\x04R\boutcomes\x12!\n" +
+	"\ffirst_bucket\x18\x03 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\x04R\abuckets\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x05 \x01(\x03R\ttookNanos\x12\x1b\n" +
+	"\tran_nanos\x18\x06 \x01(\x03R\branNanos\x12\"\n" +
+	"\finstructions\x18\a \x01(\x04R\finstructions\x12'\n" +
+	"\x0fallocated_bytes\x18\b \x01(\x04R\x0eallocatedBytes\x12\x19\n" +
+	"\bbytes_in\x18\t \x01(\x04R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\n" +
+	" \x01(\x04R\bbytesOut\x12#\n" +
+	"\rdropped_lines\x18\v \x01(\x04R\fdroppedLines\"\x0f\n" +
+	"\rCallsResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\x82\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xd6\x02\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
-	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
+	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12R\n" +
+	"\x05Calls\x12#.scriptorium.worker.v1.CallsRequest\x1a$.scriptorium.worker.v1.CallsResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_proto_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -1275,7 +1523,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
 	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
@@ -1297,41 +1545,47 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
 	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
 	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	nil,                        // 20: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),          // 21: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 22: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 23: scriptorium.script.v1.StepCalls
+	(*CallsRequest)(nil),       // 20: scriptorium.worker.v1.CallsRequest
+	(*ScriptCalls)(nil),        // 21: scriptorium.worker.v1.ScriptCalls
+	(*CallsResponse)(nil),      // 22: scriptorium.worker.v1.CallsResponse
+	nil,                        // 23: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),          // 24: scriptorium.event.v1.Object
+	(*v11.Error)(nil),          // 25: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),      // 26: scriptorium.script.v1.StepCalls
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	20, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
-	21, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	22, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	23, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	24, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	25, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	22, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	25, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	23, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 10: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 11: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 12: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 13: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 14: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 15: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 16: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 17: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 18: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 19: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 20: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 21: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 22: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 23: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	26, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	26, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	21, // 10: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
+	1,  // 11: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	3,  // 12: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	7,  // 13: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	10, // 14: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	12, // 15: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	14, // 16: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	17, // 17: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	20, // 18: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
+	2,  // 19: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	4,  // 20: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	9,  // 21: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	11, // 22: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	13, // 23: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	16, // 24: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	19, // 25: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	22, // 26: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
+	19, // [19:27] is the sub-list for method output_type
+	11, // [11:19] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1345,7 +1599,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
