@@ -251,7 +251,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

@@ -1055,7 +1055,9 @@ type Status struct {
 	// agent leaves them out.
 	Lags []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
 	// The agent knows steps by key. An older agent leaves it out.
-	KnowsKeys     bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
+	KnowsKeys bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
+	// What calls used since the usage before this. An older agent leaves it out.
+	Usage         *Usage `protobuf:"bytes,40,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1244,6 +1246,192 @@ func (x *Status) GetKnowsKeys() bool {
 	return false
 }
 
+func (x *Status) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Usage is what the calls of tenants used on an agent since the agent reported that last. An agent sends each in
+// several statuses, as one may get lost.
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts up within an incarnation. The same number always has the same content.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The agent has sent it before.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The time in which the calls ran.
+	Covers *durationpb.Duration `protobuf:"bytes,3,opt,name=covers,proto3" json:"covers,omitempty"`
+	// Of the agent's machine.
+	Processors uint32 `protobuf:"varint,4,opt,name=processors,proto3" json:"processors,omitempty"`
+	// At most 200: those that used most. The others are in a later usage.
+	Tenants       []*TenantUsage `protobuf:"bytes,5,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Usage) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Usage) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *Usage) GetCovers() *durationpb.Duration {
+	if x != nil {
+		return x.Covers
+	}
+	return nil
+}
+
+func (x *Usage) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *Usage) GetTenants() []*TenantUsage {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+// TenantUsage is what the calls of one tenant used.
+type TenantUsage struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Calls  uint64                 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Calls that ended with an error.
+	Errors uint64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
+	// The time that calls had a turn on a processor.
+	ProcessorTime *durationpb.Duration `protobuf:"bytes,4,opt,name=processor_time,json=processorTime,proto3" json:"processor_time,omitempty"`
+	Instructions  uint64               `protobuf:"varint,5,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// Of arguments and of results.
+	BytesIn       uint64 `protobuf:"varint,6,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut      uint64 `protobuf:"varint,7,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantUsage) Reset() {
+	*x = TenantUsage{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantUsage) ProtoMessage() {}
+
+func (x *TenantUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantUsage.ProtoReflect.Descriptor instead.
+func (*TenantUsage) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TenantUsage) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantUsage) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetErrors() uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetProcessorTime() *durationpb.Duration {
+	if x != nil {
+		return x.ProcessorTime
+	}
+	return nil
+}
+
+func (x *TenantUsage) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
 // Lag is a tenant whose own process does not run all that its agent activated.
 type Lag struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1256,7 +1444,7 @@ type Lag struct {
 
 func (x *Lag) Reset() {
 	*x = Lag{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1456,7 @@ func (x *Lag) String() string {
 func (*Lag) ProtoMessage() {}
 
 func (x *Lag) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1469,7 @@ func (x *Lag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lag.ProtoReflect.Descriptor instead.
 func (*Lag) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lag) GetTenant() string {
@@ -1334,7 +1522,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1534,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1547,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Trial) GetKey() string {
@@ -1458,7 +1646,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1658,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1671,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1514,7 +1702,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1714,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1727,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Failure) GetKey() string {
@@ -1579,7 +1767,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1779,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1792,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1660,7 +1848,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1860,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1873,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1736,7 +1924,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1936,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1949,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -1803,7 +1991,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +2003,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +2016,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1897,7 +2085,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2097,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2110,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Recall) GetFleet() string {
@@ -1979,7 +2167,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2179,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2192,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Copy) GetFleet() string {
@@ -2136,7 +2324,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\x86\a\n" +
+	"\t_removals\"\xb9\a\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2161,10 +2349,27 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x11knows_change_sets\x18\x18 \x01(\bR\x0fknowsChangeSets\x12-\n" +
 	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x12\x1d\n" +
 	"\n" +
-	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x1a9\n" +
+	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x121\n" +
+	"\x05usage\x18( \x01(\v2\x1b.scriptorium.event.v1.UsageR\x05usage\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x01\n" +
+	"\x05Usage\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x121\n" +
+	"\x06covers\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06covers\x12\x1e\n" +
+	"\n" +
+	"processors\x18\x04 \x01(\rR\n" +
+	"processors\x12;\n" +
+	"\atenants\x18\x05 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\xf1\x01\n" +
+	"\vTenantUsage\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x03 \x01(\x04R\x06errors\x12@\n" +
+	"\x0eprocessor_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\rprocessorTime\x12\"\n" +
+	"\finstructions\x18\x05 \x01(\x04R\finstructions\x12\x19\n" +
+	"\bbytes_in\x18\x06 \x01(\x04R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\a \x01(\x04R\bbytesOut\"3\n" +
 	"\x03Lag\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05above\x18\x02 \x01(\x03R\x05above\"\xab\x03\n" +
@@ -2242,7 +2447,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -2255,60 +2460,66 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*RollCall)(nil),              // 8: scriptorium.event.v1.RollCall
 	(*Page)(nil),                  // 9: scriptorium.event.v1.Page
 	(*Status)(nil),                // 10: scriptorium.event.v1.Status
-	(*Lag)(nil),                   // 11: scriptorium.event.v1.Lag
-	(*Trial)(nil),                 // 12: scriptorium.event.v1.Trial
-	(*Activation)(nil),            // 13: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 14: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 15: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 16: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 17: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 18: scriptorium.event.v1.LogLine
-	(*Recall)(nil),                // 19: scriptorium.event.v1.Recall
-	(*Copy)(nil),                  // 20: scriptorium.event.v1.Copy
-	nil,                           // 21: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 22: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 23: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 24: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 25: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*v1.Error)(nil),              // 28: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 29: scriptorium.script.v1.StepCalls
+	(*Usage)(nil),                 // 11: scriptorium.event.v1.Usage
+	(*TenantUsage)(nil),           // 12: scriptorium.event.v1.TenantUsage
+	(*Lag)(nil),                   // 13: scriptorium.event.v1.Lag
+	(*Trial)(nil),                 // 14: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 15: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 16: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 17: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 18: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 19: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 20: scriptorium.event.v1.LogLine
+	(*Recall)(nil),                // 21: scriptorium.event.v1.Recall
+	(*Copy)(nil),                  // 22: scriptorium.event.v1.Copy
+	nil,                           // 23: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 24: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 25: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 26: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 27: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*v1.Error)(nil),              // 30: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 31: scriptorium.script.v1.StepCalls
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	22, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	23, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	24, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	24, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	25, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	26, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	25, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	26, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	26, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	27, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	28, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	28, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	27, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	29, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	21, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	14, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	26, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	12, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
-	11, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
-	28, // 17: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	29, // 18: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	29, // 19: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	27, // 20: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	28, // 21: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	26, // 22: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	27, // 23: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	18, // 24: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	17, // 25: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	26, // 26: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	26, // 27: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	23, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	16, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	28, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	15, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	14, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	13, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
+	11, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
+	29, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	12, // 19: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	29, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	30, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	31, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	31, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	29, // 24: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	30, // 25: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	28, // 26: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	29, // 27: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	20, // 28: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	19, // 29: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	28, // 30: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	28, // 31: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -2328,7 +2539,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6875,6 +6875,211 @@ func (x *FetchSourcesResponse) GetSources() []*v1.Source {
 	return nil
 }
 
+type UsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All tenants when empty, which takes the role admin.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The hours from that of since on, up to that before until; all that are kept, and until now, when they are absent.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRequest) Reset() {
+	*x = UsageRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRequest) ProtoMessage() {}
+
+func (x *UsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
+func (*UsageRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *UsageRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *UsageRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *UsageRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type UsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000.
+	Usages        []*HourUsage `protobuf:"bytes,1,rep,name=usages,proto3" json:"usages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageResponse) Reset() {
+	*x = UsageResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageResponse) ProtoMessage() {}
+
+func (x *UsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
+func (*UsageResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *UsageResponse) GetUsages() []*HourUsage {
+	if x != nil {
+		return x.Usages
+	}
+	return nil
+}
+
+// HourUsage is what the calls of a tenant used in an hour.
+type HourUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hour          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=hour,proto3" json:"hour,omitempty"`
+	Usage         *v11.TenantUsage       `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HourUsage) Reset() {
+	*x = HourUsage{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HourUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HourUsage) ProtoMessage() {}
+
+func (x *HourUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
+func (*HourUsage) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *HourUsage) GetHour() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Hour
+	}
+	return nil
+}
+
+func (x *HourUsage) GetUsage() *v11.TenantUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// UsagePart is what the store keeps of some tenants in one hour.
+type UsagePart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenants       []*v11.TenantUsage     `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsagePart) Reset() {
+	*x = UsagePart{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsagePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsagePart) ProtoMessage() {}
+
+func (x *UsagePart) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
+func (*UsagePart) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *UsagePart) GetTenants() []*v11.TenantUsage {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
 var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
@@ -7415,7 +7620,18 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*x\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\"\x8a\x01\n" +
+	"\fUsageRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"K\n" +
+	"\rUsageResponse\x12:\n" +
+	"\x06usages\x18\x01 \x03(\v2\".scriptorium.registry.v1.HourUsageR\x06usages\"t\n" +
+	"\tHourUsage\x12.\n" +
+	"\x04hour\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\x127\n" +
+	"\x05usage\x18\x02 \x01(\v2!.scriptorium.event.v1.TenantUsageR\x05usage\"H\n" +
+	"\tUsagePart\x12;\n" +
+	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants*x\n" +
 	"\bSteering\x12\x18\n" +
 	"\x14STEERING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10STEERING_PROMOTE\x10\x01\x12\x12\n" +
@@ -7425,7 +7641,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xd7\x1c\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xb1\x1d\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -7463,7 +7679,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tSetTenant\x12).scriptorium.registry.v1.SetTenantRequest\x1a*.scriptorium.registry.v1.SetTenantResponse\x12b\n" +
 	"\tGetTenant\x12).scriptorium.registry.v1.GetTenantRequest\x1a*.scriptorium.registry.v1.GetTenantResponse\x12h\n" +
 	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
-	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12e\n" +
+	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12X\n" +
+	"\x05Usage\x12%.scriptorium.registry.v1.UsageRequest\x1a&.scriptorium.registry.v1.UsageResponse0\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
 	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
@@ -7486,7 +7703,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 99)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -7584,200 +7801,213 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*SyncResponse)(nil),              // 93: scriptorium.registry.v1.SyncResponse
 	(*FetchSourcesRequest)(nil),       // 94: scriptorium.registry.v1.FetchSourcesRequest
 	(*FetchSourcesResponse)(nil),      // 95: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                               // 96: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 97: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 98: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 99: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),           // 100: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 101: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 102: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),                 // 103: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 104: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 105: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 106: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 107: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 108: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 109: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 110: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 111: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 112: scriptorium.event.v1.Logs
-	(*v1.Error)(nil),                  // 113: scriptorium.script.v1.Error
-	(*v11.Object)(nil),                // 114: scriptorium.event.v1.Object
+	(*UsageRequest)(nil),              // 96: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 97: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 98: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 99: scriptorium.registry.v1.UsagePart
+	nil,                               // 100: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 101: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 102: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 103: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),           // 104: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 105: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 106: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),                 // 107: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 108: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 109: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 110: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 111: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 112: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 113: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 114: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 115: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 116: scriptorium.event.v1.Logs
+	(*v1.Error)(nil),                  // 117: scriptorium.script.v1.Error
+	(*v11.Object)(nil),                // 118: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 119: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	97,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	98,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	99,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	98,  // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	101, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	102, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	102, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	98,  // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	102, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	99,  // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	97,  // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	100, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	101, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	102, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	103, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	101, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	104, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	105, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	106, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
 	33,  // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	34,  // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	103, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	107, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	35,  // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	104, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	108, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	24,  // 25: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	101, // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	98,  // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	99,  // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	100, // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	105, // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	105, // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	102, // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	103, // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	104, // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	109, // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	37,  // 31: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	34,  // 32: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	103, // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	107, // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	35,  // 34: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	104, // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	106, // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	107, // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	105, // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	105, // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	105, // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	108, // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	108, // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	110, // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	111, // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	109, // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	109, // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	109, // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	112, // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	2,   // 42: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	56,  // 43: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	109, // 44: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	110, // 45: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	98,  // 46: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	110, // 47: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	98,  // 48: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	110, // 49: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	110, // 50: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	105, // 51: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	113, // 44: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	114, // 45: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	102, // 46: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	114, // 47: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	102, // 48: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	114, // 49: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	114, // 50: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	109, // 51: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	24,  // 52: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	105, // 53: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	111, // 54: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	104, // 55: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	104, // 56: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	104, // 57: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	109, // 53: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	115, // 54: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	108, // 55: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	108, // 56: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	108, // 57: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	24,  // 58: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	112, // 59: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	116, // 59: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 60: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
 	83,  // 61: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
 	82,  // 62: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	82,  // 63: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	85,  // 64: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
 	24,  // 65: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	107, // 66: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	96,  // 67: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	106, // 68: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	106, // 69: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	111, // 66: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	100, // 67: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	110, // 68: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	110, // 69: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
 	84,  // 70: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	113, // 71: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	98,  // 72: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	106, // 73: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	117, // 71: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	102, // 72: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	110, // 73: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
 	89,  // 74: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
 	87,  // 75: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
 	86,  // 76: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
 	24,  // 77: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	106, // 78: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	106, // 79: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	106, // 80: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	101, // 81: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	101, // 82: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	113, // 83: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	103, // 84: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	114, // 85: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	103, // 86: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	103, // 87: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 88: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 89: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 90: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 91: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 92: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 93: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 94: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 95: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 96: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 97: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 98: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 99: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 100: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 101: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 102: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	36,  // 103: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	39,  // 104: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	41,  // 105: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	43,  // 106: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	45,  // 107: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	55,  // 108: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	58,  // 109: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	60,  // 110: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	62,  // 111: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	47,  // 112: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	49,  // 113: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	51,  // 114: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	53,  // 115: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	64,  // 116: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	66,  // 117: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	68,  // 118: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	70,  // 119: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	72,  // 120: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	74,  // 121: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	76,  // 122: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	78,  // 123: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	80,  // 124: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	90,  // 125: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	92,  // 126: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	94,  // 127: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 128: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 129: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 130: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 131: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 132: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 133: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 134: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 135: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 136: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 137: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 138: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 139: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 140: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 141: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 142: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	38,  // 143: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	40,  // 144: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	42,  // 145: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	44,  // 146: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	46,  // 147: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	57,  // 148: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	59,  // 149: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	61,  // 150: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	63,  // 151: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	48,  // 152: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	50,  // 153: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	52,  // 154: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	54,  // 155: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	65,  // 156: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	67,  // 157: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	69,  // 158: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	71,  // 159: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	73,  // 160: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	75,  // 161: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	77,  // 162: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	79,  // 163: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	81,  // 164: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	91,  // 165: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	93,  // 166: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	95,  // 167: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	128, // [128:168] is the sub-list for method output_type
-	88,  // [88:128] is the sub-list for method input_type
-	88,  // [88:88] is the sub-list for extension type_name
-	88,  // [88:88] is the sub-list for extension extendee
-	0,   // [0:88] is the sub-list for field type_name
+	110, // 78: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	110, // 79: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	110, // 80: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	105, // 81: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	105, // 82: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	117, // 83: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	107, // 84: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	118, // 85: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	107, // 86: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	107, // 87: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	105, // 88: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	105, // 89: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	98,  // 90: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	105, // 91: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	119, // 92: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	119, // 93: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	2,   // 94: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 95: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 96: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 97: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 98: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 99: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 100: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 101: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 102: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 103: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 104: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 105: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 106: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 107: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 108: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	36,  // 109: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	39,  // 110: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	41,  // 111: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	43,  // 112: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	45,  // 113: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	55,  // 114: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	58,  // 115: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	60,  // 116: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	62,  // 117: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	47,  // 118: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	49,  // 119: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	51,  // 120: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	53,  // 121: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	64,  // 122: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	66,  // 123: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	68,  // 124: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	70,  // 125: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	72,  // 126: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	74,  // 127: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	96,  // 128: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	76,  // 129: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	78,  // 130: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	80,  // 131: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	90,  // 132: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	92,  // 133: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	94,  // 134: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 135: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 136: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 137: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 138: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 139: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 140: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 141: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 142: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 143: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 144: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 145: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 146: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 147: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 148: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 149: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	38,  // 150: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	40,  // 151: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	42,  // 152: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	44,  // 153: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	46,  // 154: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	57,  // 155: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	59,  // 156: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	61,  // 157: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	63,  // 158: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	48,  // 159: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	50,  // 160: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	52,  // 161: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	54,  // 162: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	65,  // 163: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	67,  // 164: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	69,  // 165: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	71,  // 166: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	73,  // 167: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	75,  // 168: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	97,  // 169: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	77,  // 170: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	79,  // 171: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	81,  // 172: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	91,  // 173: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	93,  // 174: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	95,  // 175: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	135, // [135:176] is the sub-list for method output_type
+	94,  // [94:135] is the sub-list for method input_type
+	94,  // [94:94] is the sub-list for extension type_name
+	94,  // [94:94] is the sub-list for extension extendee
+	0,   // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -7807,7 +8037,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   95,
+			NumMessages:   99,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -55,6 +55,7 @@ const (
 	Registry_GetTenant_FullMethodName         = "/scriptorium.registry.v1.Registry/GetTenant"
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
+	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -171,6 +172,9 @@ type RegistryClient interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error)
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -561,6 +565,25 @@ func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsClient = grpc.ServerStreamingClient[WatchLogsResponse]
 
+func (c *registryClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_Usage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[UsageRequest, UsageResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageClient = grpc.ServerStreamingClient[UsageResponse]
+
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -583,7 +606,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[5], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -711,6 +734,9 @@ type RegistryServer interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -831,6 +857,9 @@ func (UnimplementedRegistryServer) ListTenants(context.Context, *ListTenantsRequ
 }
 func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchLogs not implemented")
+}
+func (UnimplementedRegistryServer) Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error {
+	return status.Error(codes.Unimplemented, "method Usage not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -1442,6 +1471,17 @@ func _Registry_WatchLogs_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsServer = grpc.ServerStreamingServer[WatchLogsResponse]
 
+func _Registry_Usage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(UsageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).Usage(m, &grpc.GenericServerStream[UsageRequest, UsageResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageServer = grpc.ServerStreamingServer[UsageResponse]
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -1644,6 +1684,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchLogs",
 			Handler:       _Registry_WatchLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Usage",
+			Handler:       _Registry_Usage_Handler,
 			ServerStreams: true,
 		},
 		{

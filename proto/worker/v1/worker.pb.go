@@ -46,8 +46,8 @@ type Assignment struct {
 	Agent  string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How many scripts have metrics of their own, and whether their histograms have classic buckets.
-	MetricScripts     int64 `protobuf:"varint,11,opt,name=metric_scripts,json=metricScripts,proto3" json:"metric_scripts,omitempty"`
-	ClassicHistograms bool  `protobuf:"varint,12,opt,name=classic_histograms,json=classicHistograms,proto3" json:"classic_histograms,omitempty"`
+	MetricScripts     int64 `protobuf:"varint,21,opt,name=metric_scripts,json=metricScripts,proto3" json:"metric_scripts,omitempty"`
+	ClassicHistograms bool  `protobuf:"varint,22,opt,name=classic_histograms,json=classicHistograms,proto3" json:"classic_histograms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1416,8 +1416,8 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12%\n" +
-	"\x0emetric_scripts\x18\v \x01(\x03R\rmetricScripts\x12-\n" +
-	"\x12classic_histograms\x18\f \x01(\bR\x11classicHistograms\x1a9\n" +
+	"\x0emetric_scripts\x18\x15 \x01(\x03R\rmetricScripts\x12-\n" +
+	"\x12classic_histograms\x18\x16 \x01(\bR\x11classicHistograms\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
