@@ -22,6 +22,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/answer"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -95,6 +96,10 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
 	CounterMetrics bool
+	// MetricScripts is how many scripts have metrics of their own: those called most lately; 0 means 1000.
+	MetricScripts int
+	// ClassicHistograms has the histograms of scripts have classic buckets, too.
+	ClassicHistograms bool
 }
 
 // Agent is one node's. It is safe for concurrent use.
@@ -104,6 +109,7 @@ type Agent struct {
 	state    *state
 	contents *contents
 	host     *host.Host
+	calls    *callstats.Stats
 	executor *execute.Executor
 	workers  *worker.Pool
 	router   gateway.Executor // over both
@@ -256,7 +262,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -265,7 +271,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values,
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Observers: []execute.Observer{a.calls}, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return err

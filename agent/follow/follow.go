@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -173,6 +174,10 @@ type Config struct {
 	// first, as the status holds only the first MaxTrials; may be nil. It returns at once.
 	Trials func() []Trial
 
+	// Usage returns, for the status, what the calls of tenants used since it was asked last: of at most so many
+	// tenants, and what others used the next time. It may be nil. It returns at once.
+	Usage func(most int) []callstats.TenantUse
+
 	// Tail, if not nil, is called from one goroutine when somebody reads along with what
 	// scripts log. It returns at once.
 	Tail func(Tail)
@@ -231,6 +236,7 @@ type Follower struct {
 	machine  machine
 	applier  applier
 	status   status
+	usage    usage
 	metrics  *metrics
 	refusals *refusals
 	done     chan outcome
@@ -283,7 +289,7 @@ func New(cfg Config) (*Follower, error) {
 	f.inbox.init(open, f.refusals)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f.machine = newMachine(cfg, random, m, f.refusals)
-	f.status = newStatus(cfg, random)
+	f.status, f.usage = newStatus(cfg, random), usage{take: cfg.Usage}
 	f.applier = newApplier(cfg, f.status.base.GetIncarnation(), open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	left := f.applier.leave(outcome{})
 	f.retryAt, f.status.failures, f.status.keys, f.machine.keys = left.retryAt, left.failures, left.keys, left.keys
@@ -501,7 +507,10 @@ func (f *Follower) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := f.cfg.Reporter.Report(ctx, f.status.compose(time.Now(), f.machine.cursor, true), f.session); err != nil {
+	now := time.Now()
+	last := f.status.compose(now, f.machine.cursor, true)
+	last.Usage = f.usage.next(now, f.hears(now), true)
+	if err := f.cfg.Reporter.Report(ctx, last, f.session); err != nil {
 		f.log.Debug("could not say good-bye", "error", err)
 	}
 }

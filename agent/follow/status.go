@@ -257,7 +257,12 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if f.cfg.Trials != nil {
 		f.status.trials = f.cfg.Trials()
 	}
-	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false), f.session)
+	told := f.status.compose(now, f.machine.cursor, false)
+	told.Usage = f.usage.next(now, f.hears(now), false)
+	err := f.cfg.Reporter.Report(ctx, told, f.session)
+	if err == nil {
+		f.usage.sent(told.GetUsage(), now)
+	}
 	level := slog.LevelDebug
 	if err != nil && !f.unsent {
 		level = slog.LevelWarn // and no more of it until one gets through
@@ -265,4 +270,10 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if f.unsent = err != nil; f.unsent {
 		f.log.Log(ctx, level, "status not sent, so that the registry does not see this agent; the next one makes up for it", "error", err)
 	}
+}
+
+// hears reports whether the registry was heard a moment ago, and has given a session in which it believes reports.
+func (f *Follower) hears(now time.Time) bool {
+	_, ago := f.Position(now)
+	return ago >= 0 && ago < usageHeard && len(f.session.Key) > 0
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Log *slog.Logger
 	// Metrics gets the host's metrics, if not nil.
 	Metrics prometheus.Registerer
+	// Dropped, if not nil, is called by Run with the lines of a script that were left out.
+	Dropped func(of script.Name, lines uint64)
 	// CounterMetrics makes each counter of each tenant a metric, too: up to 1,000 series
 	// a tenant.
 	CounterMetrics bool

@@ -158,14 +158,21 @@ func (h *Host) sayDropped() {
 		t.noisy = nil
 		var lines uint64
 		var names []string
+		dropped := make(map[string]uint64, len(scripts))
 		for _, s := range scripts {
 			lines += s.dropped
+			dropped[s.name] = s.dropped
 			s.dropped = 0
 			if len(names) < maxNamed {
 				names = append(names, s.name)
 			}
 		}
 		t.mu.Unlock()
+		if h.cfg.Dropped != nil {
+			for name, lines := range dropped {
+				h.cfg.Dropped(script.Name{Tenant: t.name, Script: name}, lines)
+			}
+		}
 		h.log.Warn("scripts log more than they or their tenant may; lines were left out",
 			"tenant", t.name, "lines", lines, "scripts", len(scripts), "first", names)
 	}

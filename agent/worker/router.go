@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -31,12 +32,14 @@ type router struct {
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
 	name, _, _ := strings.Cut(call.Script, "/")
+	start := time.Now()
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
+	ran := false // the process has counted the call
 	for t != nil {
-		if err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if ran, err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -50,12 +53,23 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	}
 	if !r.trial {
 		r.pool.metrics.called(err)
+		if !ran {
+			r.pool.refused(call, err, start)
+		}
 	}
 	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
 	return err
+}
+
+// refused counts a call that no process has counted.
+func (p *Pool) refused(call *gateway.Call, err error, start time.Time) {
+	if p.cfg.Calls != nil {
+		name, _, _ := strings.Cut(call.Script, "@")
+		p.cfg.Calls.Refused(name, script.KindOf(err), start)
+	}
 }
 
 // ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -73,6 +74,11 @@ type Config struct {
 
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
+	// Calls counts the calls of processes, and those that are refused since there is none; nil if nobody does.
+	Calls *callstats.Stats
+	// MetricScripts of each process have metrics of their own there, and with ClassicHistograms classic buckets.
+	MetricScripts     int
+	ClassicHistograms bool
 	// Changed is called when what Quarantined returns has changed, and when a process has caught up
 	// with what Lags returns, from any goroutine.
 	Changed func()

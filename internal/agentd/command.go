@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
@@ -79,6 +80,9 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.AdoptFleet, "adopt-fleet", "", "id of the fleet to change to, when the registry serves it. When empty, the agent keeps the fleet of its state folder")
 	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
+	flags.StringSliceVar(&cfg.MetricsTenants, "metrics-tenants", nil, "tenants whose metrics --admin-address shows, as names or globs; * for all. When empty, it shows none, unless --allow '*' is set: nobody knows who asks there")
+	flags.IntVar(&cfg.MetricScripts, "metrics-scripts", callstats.DefaultScripts, "scripts that have metrics of their own: those called most lately. The others are tenant=\"other\",script=\"other\"")
+	flags.BoolVar(&cfg.ClassicHistograms, "metrics-classic-histograms", false, "give the histograms of scripts classic buckets, too, for a Prometheus that does not scrape native histograms")
 	cfg.Workers.addFlags(flags)
 	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
 	cfg.Port.addFlags(flags)

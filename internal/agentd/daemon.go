@@ -46,13 +46,18 @@ type Config struct {
 	MaxRunning      int
 	// CounterMetrics makes the counters of scripts metrics.
 	CounterMetrics bool
-	MaxWaiting     int
-	AdminAddress   string
-	DrainTimeout   time.Duration
-	Tenants        []string
-	AdoptFleet     string
-	RemovalShare   int
-	Workers        Workers
+	// MetricsTenants are those whose metrics the admin listener shows, as names or globs.
+	MetricsTenants []string
+	// MetricScripts and ClassicHistograms are as in agent.Config.
+	MetricScripts     int
+	ClassicHistograms bool
+	MaxWaiting        int
+	AdminAddress      string
+	DrainTimeout      time.Duration
+	Tenants           []string
+	AdoptFleet        string
+	RemovalShare      int
+	Workers           Workers
 	// TenantSockets are the groups of tenants that have sockets of their own.
 	TenantSockets map[string]int
 	Port          Port
@@ -128,6 +133,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+			MetricScripts: cfg.MetricScripts, ClassicHistograms: cfg.ClassicHistograms,
 		},
 		Tenants: cfg.Tenants, Security: cfg.Security, Expiries: expiries,
 	})
@@ -213,14 +219,14 @@ func (d *Daemon) serveAdmin(cfg Config, access *gateway.Access) error {
 	if cfg.AdminAddress == "" {
 		return nil
 	}
+	metrics, err := adminMetrics(cfg, access)
+	if err != nil {
+		return err
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", cfg.AdminAddress)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
-	}
-	metrics := prometheus.Gatherer(cfg.Metrics)
-	if !access.Open() { // callers there are unknown, and the rules grant tenants to known ones
-		metrics = granted(metrics, gateway.Grant{})
 	}
 	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
@@ -42,6 +43,7 @@ type service struct {
 	executor *guard
 	metrics  *prometheus.Registry
 	profiles *profile.Profiles
+	calls    *callstats.Stats
 	home     home
 	roots    *publisher.Roots
 	bytes    *budget.Budget      // of the sockets
@@ -91,7 +93,12 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hostServices := newHostServices(lent, from, s.tenants.Settings)
+	if s.calls, err = callstats.New(callstats.Config{
+		Table: s.table, Scripts: int(p.assignment.GetMetricScripts()), Classic: p.assignment.GetClassicHistograms(), Metrics: s.metrics,
+	}); err != nil {
+		return nil, err
+	}
+	hostServices := newHostServices(lent, from, s.tenants.Settings, s.calls)
 	go s.bringCounts(context.Background())
 	go func() {
 		if err := hostServices.run(context.Background()); err != nil {
@@ -102,12 +109,12 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
-		Metrics: s.metrics,
+		Observers: []execute.Observer{s.calls}, Metrics: s.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, p.page)
+	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, s.calls, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -57,6 +58,7 @@ type guard struct {
 	onError func(ctx context.Context, ref string) script.OnError
 	page    *link.Page // where these are marked
 	table   *cache.Table
+	calls   *callstats.Stats // counts those that do not run
 	rules   atomic.Pointer[rules]
 	alone   chan struct{} // holds an element while a suspect runs
 	waiting atomic.Int64  // suspects' calls that wait for that
@@ -90,8 +92,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, calls *callstats.Stats, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, calls: calls, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -114,6 +116,7 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	if len(r.quarantined) == 0 && len(r.suspects) == 0 {
 		return g.Executor.Execute(ctx, call, reply)
 	}
+	start := time.Now()
 	name, _, _ := strings.Cut(call.Script, "@")
 	err := r.quarantined[name]
 	if err == nil {
@@ -128,17 +131,22 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 		}
 	}
 	if err != nil {
-		reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
-		return err
+		return g.refuse(ctx, call, reply, name, start, err)
 	}
 	if r.suspects[name] {
 		if err := g.enter(ctx); err != nil {
-			reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
-			return err
+			return g.refuse(ctx, call, reply, name, start, err)
 		}
 		defer func() { <-g.alone }()
 	}
 	return g.Executor.Execute(ctx, call, reply)
+}
+
+// refuse answers a call that does not run.
+func (g *guard) refuse(ctx context.Context, call *gateway.Call, reply *gateway.Reply, name string, start time.Time, err error) error {
+	g.calls.Refused(name, script.KindOf(err), start)
+	reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
+	return err
 }
 
 // trialKey is the key of what the context of a test has.

@@ -337,6 +337,7 @@ const (
 	Home_Content_FullMethodName = "/scriptorium.worker.v1.Home/Content"
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
 	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
+	Home_Calls_FullMethodName   = "/scriptorium.worker.v1.Home/Calls"
 )
 
 // HomeClient is the client API for Home service.
@@ -351,6 +352,8 @@ type HomeClient interface {
 	Log(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
+	// Calls hands over what was counted of all calls.
+	Calls(ctx context.Context, in *CallsRequest, opts ...grpc.CallOption) (*CallsResponse, error)
 }
 
 type homeClient struct {
@@ -391,6 +394,16 @@ func (c *homeClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *homeClient) Calls(ctx context.Context, in *CallsRequest, opts ...grpc.CallOption) (*CallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CallsResponse)
+	err := c.cc.Invoke(ctx, Home_Calls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HomeServer is the server API for Home service.
 // All implementations must embed UnimplementedHomeServer
 // for forward compatibility.
@@ -403,6 +416,8 @@ type HomeServer interface {
 	Log(context.Context, *LogRequest) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
+	// Calls hands over what was counted of all calls.
+	Calls(context.Context, *CallsRequest) (*CallsResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -421,6 +436,9 @@ func (UnimplementedHomeServer) Log(context.Context, *LogRequest) (*LogResponse, 
 }
 func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
+}
+func (UnimplementedHomeServer) Calls(context.Context, *CallsRequest) (*CallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Calls not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -497,6 +515,24 @@ func _Home_Count_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Calls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Calls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Calls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Calls(ctx, req.(*CallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Home_ServiceDesc is the grpc.ServiceDesc for Home service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -515,6 +551,10 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Count",
 			Handler:    _Home_Count_Handler,
+		},
+		{
+			MethodName: "Calls",
+			Handler:    _Home_Calls_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
