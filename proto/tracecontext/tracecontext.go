@@ -8,6 +8,7 @@ package tracecontext
 import (
 	"context"
 	"encoding/hex"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 )
@@ -113,4 +114,13 @@ func With(ctx context.Context, c Context) context.Context {
 		return ctx
 	}
 	return trace.ContextWithRemoteSpanContext(ctx, c.Remote())
+}
+
+// maxText is how many bytes of a text Text keeps.
+const maxText = 256
+
+// Text returns what a span has of a text that somebody else wrote: not more than 256 bytes, and valid
+// UTF-8, without which no span of the batch could be exported.
+func Text(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }

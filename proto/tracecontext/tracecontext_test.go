@@ -59,6 +59,21 @@ func TestGoContext(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"short":                             "short",
+		"\xffx":                             "x",
+		strings.Repeat("a", 300):            strings.Repeat("a", 256),
+		strings.Repeat("\u00e9", 200) + "x": strings.Repeat("\u00e9", 128),
+		"a" + strings.Repeat("\u00e9", 200): "a" + strings.Repeat("\u00e9", 127),
+	} {
+		if got := tracecontext.Text(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // FuzzParse compares with the propagator of OpenTelemetry.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{valid, "", "cc" + valid[2:] + "-x", strings.ToUpper(valid), valid[:54]} {
