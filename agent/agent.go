@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -93,6 +94,10 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
 	CounterMetrics bool
+
+	// Tracer makes the spans of activations; nil for none. TracedAgents is as in follow.Config.
+	Tracer       trace.Tracer
+	TracedAgents int
 }
 
 // Agent is one node's. It is safe for concurrent use.
@@ -246,6 +251,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		Tracer: a.cfg.Tracer, TracedAgents: a.cfg.TracedAgents,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -60,6 +61,9 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it. TracedAgents is as in agent.Config.
+	Tracing      *tracing.Tracing
+	TracedAgents int
 }
 
 // server is what every protocol's server is.
@@ -120,6 +124,9 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.Tracing.Register(cfg.Metrics); err != nil {
+		return nil, err
+	}
 	sockets := newTenantSockets(cfg)
 	n, err := node.Open(node.Config{
 		Config: agent.Config{
@@ -127,6 +134,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents,
 		},
 		Tenants: cfg.Tenants, Security: cfg.Security,
 	})

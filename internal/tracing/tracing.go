@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/time/rate"
 
+	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -51,11 +53,9 @@ type Config struct {
 	Options
 	// Service is the name of the service unless the environment has one, such as "scriptorium-agent".
 	Service string
-	// Instance tells the processes of the service apart; "" for none.
+	// Instance tells the processes of the service apart; the name of the host if empty.
 	Instance string
-	// Version of the software.
-	Version string
-	Log     *slog.Logger
+	Log      *slog.Logger
 }
 
 // Tracing is what a process exports its spans with. A nil Tracing exports nothing. It is safe for
@@ -71,6 +71,17 @@ type Tracing struct {
 	recorder *sdktrace.TracerProvider
 	chosen   *sdktrace.TracerProvider
 	limit    *rate.Limiter
+}
+
+// Run runs a daemon with the tracing that the environment asks for, and closes it when the daemon has
+// ended.
+func (o Options) Run(ctx context.Context, service, instance string, log *slog.Logger, run func(*Tracing) error) error {
+	t, err := Open(ctx, Config{Options: o, Service: service, Instance: instance, Log: log})
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return run(t)
 }
 
 // scope is the instrumentation scope of all spans.
@@ -124,7 +135,10 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 
 // resourceOf says which process the spans are of.
 func resourceOf(ctx context.Context, cfg Config) (*resource.Resource, error) {
-	attributes := []attribute.KeyValue{semconv.ServiceName(cfg.Service), semconv.ServiceVersion(cfg.Version)}
+	attributes := []attribute.KeyValue{semconv.ServiceName(cfg.Service), semconv.ServiceVersion(version.String())}
+	if cfg.Instance == "" {
+		cfg.Instance, _ = os.Hostname() // "" without one
+	}
 	if cfg.Instance != "" {
 		attributes = append(attributes, semconv.ServiceInstanceID(cfg.Instance))
 	}
