@@ -24,12 +24,14 @@ import (
 type Config struct {
 	// Tracer records every span that it is asked for.
 	Tracer trace.Tracer
-	// Sampled says whether a call with the caller's context is recorded. It does not allocate.
-	Sampled func(caller tracecontext.Context) bool
+	// Emit, if not nil, gets the calls that are recorded, in place of Tracer.
+	Emit func(c *Call)
+	// Sampling says which calls are recorded.
+	Sampling tracecontext.Sampling
 	// Rate is how many spans there may be in a second.
 	Rate int
-	// Dropped counts a span that the rate does not allow.
-	Dropped func()
+	// Dropped counts spans that the rate does not allow.
+	Dropped func(n uint64)
 	// Continue: calls continue the traces of their callers.
 	Continue bool
 }
@@ -40,6 +42,8 @@ type Tracer struct {
 	all     *rate.Limiter
 	tenants [tenantSlots]*rate.Limiter
 	changes changes
+
+	unsampled bool // what a caller does not record is not recorded
 }
 
 // tenantSlots are the limiters of tenants: several of them may share one.
@@ -49,7 +53,7 @@ var _ execute.Observer = (*Tracer)(nil)
 
 // New returns a Tracer.
 func New(cfg Config) *Tracer {
-	t := &Tracer{cfg: cfg, all: rate.NewLimiter(rate.Limit(cfg.Rate), cfg.Rate)}
+	t := &Tracer{cfg: cfg, all: rate.NewLimiter(rate.Limit(cfg.Rate), cfg.Rate), unsampled: cfg.Sampling.Parent && cfg.Continue}
 	share := max(cfg.Rate/2, 1)
 	for i := range t.tenants {
 		t.tenants[i] = rate.NewLimiter(rate.Limit(share), share)
@@ -80,9 +84,13 @@ type Call struct {
 }
 
 // Ended implements execute.Observer.
-func (t *Tracer) Ended(_ context.Context, e *execute.Ended) error {
+func (t *Tracer) Ended(ctx context.Context, e *execute.Ended) error {
+	if t.unsampled && tracecontext.Unsampled(e.Call.Traceparent) { // most calls of a gateway that traces
+		return nil
+	}
 	trace := t.callers(e.Call.Traceparent)
-	if !t.cfg.Sampled(trace) && (trace.Valid() || e.Release == nil || !t.changes.awaits(e.Release.Name, e.Reply.Version, e.Start)) {
+	sampled := t.cfg.Sampling.Sampled(trace)
+	if !sampled && (trace.Valid() || e.Release == nil || !t.changes.awaits(e.Release.Name, e.Reply.Version, e.Start)) || ctx.Value(elsewhere{}) != nil {
 		return nil
 	}
 	c := Call{
@@ -97,9 +105,14 @@ func (t *Tracer) Ended(_ context.Context, e *execute.Ended) error {
 	} else {
 		c.Asked = strings.Clone(tracecontext.Text(e.Call.Script)) // the caller's, which goes with the call
 	}
-	t.Record(&c)
+	t.record(&c, sampled)
 	return nil
 }
+
+type elsewhere struct{}
+
+// Elsewhere returns a context whose calls somebody else traces.
+func Elsewhere(ctx context.Context) context.Context { return context.WithValue(ctx, elsewhere{}, true) }
 
 // callers returns the context that the caller sent.
 func (t *Tracer) callers(traceparent string) (c tracecontext.Context) {
@@ -109,20 +122,35 @@ func (t *Tracer) callers(traceparent string) (c tracecontext.Context) {
 	return c
 }
 
-// Record makes a span of the call, if the rate allows. The first call of a script after a change that is
+// Choice says which calls are recorded, and how many at most: for those who choose them elsewhere.
+func (t *Tracer) Choice() (sampling tracecontext.Sampling, rate int, continues bool) {
+	return t.cfg.Sampling, t.cfg.Rate, t.cfg.Continue
+}
+
+// Dropped counts calls that were not recorded elsewhere, since they were too many.
+func (t *Tracer) Dropped(n uint64) { t.cfg.Dropped(n) }
+
+// Record makes a span of a call that is sampled, if the rate allows.
+func (t *Tracer) Record(c *Call) { t.record(c, true) }
+
+// record makes a span of the call, if the rate allows. The first call of a script after a change that is
 // traced ends the trace of the change, unless the caller has one.
-func (t *Tracer) Record(c *Call) {
+func (t *Tracer) record(c *Call, sampled bool) {
 	change, first := t.changes.of(c.Name, c.Version, c.Start)
 	above := c.Trace
 	if !above.Valid() {
 		if first {
 			above = tracecontext.Of(change)
-		} else if !t.cfg.Sampled(above) {
+		} else if !sampled {
 			return
 		}
 	}
 	if !t.admit(c.Name.Tenant, c.Start) {
-		t.cfg.Dropped()
+		t.cfg.Dropped(1)
+		return
+	}
+	if t.cfg.Emit != nil {
+		t.cfg.Emit(c)
 		return
 	}
 	options := make([]trace.SpanStartOption, 0, 4)

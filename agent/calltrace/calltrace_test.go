@@ -35,10 +35,13 @@ type world struct {
 
 func newWorld(rate int, roots bool) *world {
 	w := &world{spans: tracetest.NewSpanRecorder()}
+	sampling := tracecontext.Sampling{Parent: true}
+	if roots {
+		sampling.Ratio = 1
+	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans), sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	w.Tracer = calltrace.New(calltrace.Config{
-		Tracer: provider.Tracer("test"), Rate: rate, Dropped: func() { w.dropped++ }, Continue: true,
-		Sampled: func(c tracecontext.Context) bool { return c.Sampled() || roots && !c.Valid() },
+		Tracer: provider.Tracer("test"), Rate: rate, Dropped: func(n uint64) { w.dropped += int(n) }, Continue: true, Sampling: sampling,
 	})
 	return w
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,7 +38,7 @@ const (
 type environment struct {
 	exporter  string
 	protocol  string
-	sampling  Sampling
+	sampling  tracecontext.Sampling
 	continues bool
 }
 

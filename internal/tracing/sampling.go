@@ -2,9 +2,6 @@ package tracing
 
 import (
 	"cmp"
-	"encoding/binary"
-	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -15,20 +12,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Sampling is what OTEL_TRACES_SAMPLER says: which traces are recorded.
-type Sampling struct {
-	// Parent: a trace that somebody else began is recorded if they record it.
-	Parent bool
-	// Ratio of the other traces is recorded.
-	Ratio float64
-}
-
 const (
 	samplerVariable = "OTEL_TRACES_SAMPLER"
 	ratioVariable   = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-func readSampling() (s Sampling, err error) {
+// readSampling returns what the sampler of the environment says.
+func readSampling() (s tracecontext.Sampling, err error) {
 	name := cmp.Or(strings.ToLower(variable(samplerVariable)), "parentbased_always_on")
 	kind, based := strings.CutPrefix(name, "parentbased_")
 	s.Parent = based
@@ -48,32 +38,11 @@ func readSampling() (s Sampling, err error) {
 	return s, nil
 }
 
-func (s Sampling) String() string {
-	if s.Parent {
-		return fmt.Sprintf("as the caller says, else %g", s.Ratio)
-	}
-	return fmt.Sprintf("%g", s.Ratio)
-}
-
-func (s Sampling) sampler() sdktrace.Sampler {
+func samplerOf(s tracecontext.Sampling) sdktrace.Sampler {
 	if s.Parent {
 		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(s.Ratio))
 	}
 	return sdktrace.TraceIDRatioBased(s.Ratio)
-}
-
-// Sampled reports whether a span with the parent is recorded; the zero Context is none. It does not
-// allocate.
-func (s Sampling) Sampled(parent tracecontext.Context) bool {
-	switch {
-	case !parent.Valid():
-		return s.Ratio >= 1 || s.Ratio > 0 && rand.Float64() < s.Ratio //nolint:gosec // nobody gains by guessing which
-	case s.Parent:
-		return parent.Sampled()
-	}
-	// As sdktrace.TraceIDRatioBased decides, so that all processes of a trace decide alike.
-	const bits = 63
-	return s.Ratio >= 1 || binary.BigEndian.Uint64(parent.TraceID[8:])>>(64-bits) < uint64(s.Ratio*(1<<bits))
 }
 
 // limited bounds how many traces the next sampler lets in. What a process has begun to record it

@@ -63,7 +63,7 @@ type Config struct {
 type Tracing struct {
 	log       *slog.Logger
 	continues bool // the traces of others
-	sampling  Sampling
+	sampling  tracecontext.Sampling
 	counts    counts
 
 	provider trace.TracerProvider
@@ -126,10 +126,10 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 		return sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithRawSpanLimits(limits),
 			sdktrace.WithSpanProcessor(processor), sdktrace.WithSampler(sampler))
 	}
-	t.recorder = provider(limited{next: env.sampling.sampler(), admit: t.admit})
+	t.recorder = provider(limited{next: samplerOf(env.sampling), admit: t.admit})
 	t.chosen = provider(sdktrace.AlwaysSample())
 	t.provider = t.recorder
-	cfg.Log.Info("traces are exported", "exporter", env.exporter, "protocol", env.protocol, "sampler", env.sampling.String())
+	cfg.Log.Info("traces are exported", "exporter", env.exporter, "protocol", env.protocol, "as_callers_say", env.sampling.Parent, "ratio", env.sampling.Ratio)
 	return t, nil
 }
 
@@ -194,8 +194,8 @@ func (t *Tracing) Calls() *Calls {
 		return nil
 	}
 	return &Calls{
-		Tracer: t.chosen.Tracer(scope), Sampled: t.sampling.Sampled, Rate: int(t.limit.Limit()),
-		Dropped: func() { t.counts.rate.Add(1) }, Continue: t.continues,
+		Tracer: t.chosen.Tracer(scope), Sampling: t.sampling, Rate: int(t.limit.Limit()),
+		Dropped: func(n uint64) { t.counts.rate.Add(n) }, Continue: t.continues,
 	}
 }
 
@@ -204,12 +204,12 @@ func (t *Tracing) Calls() *Calls {
 type Calls struct {
 	// Tracer records all spans.
 	Tracer trace.Tracer
-	// Sampled is what the sampler of the environment says of a call with the caller's context.
-	Sampled func(caller tracecontext.Context) bool
+	// Sampling is what the sampler of the environment says.
+	Sampling tracecontext.Sampling
 	// Rate is how many spans may be recorded in a second.
 	Rate int
-	// Dropped counts a span that is not recorded for that reason.
-	Dropped func()
+	// Dropped counts spans that are not recorded for that reason.
+	Dropped func(n uint64)
 	// Continue: calls continue the traces of callers. Otherwise the environment says that contexts of
 	// others count for nothing.
 	Continue bool

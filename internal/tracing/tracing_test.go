@@ -202,7 +202,7 @@ func TestSampling(t *testing.T) {
 					continue // by chance
 				}
 				_, span := tr.Tracer().Start(tracecontext.With(t.Context(), c.caller), "x")
-				if got := calls.Sampled(c.caller); got != c.want || span.IsRecording() != c.want {
+				if got := calls.Sampling.Sampled(c.caller); got != c.want || span.IsRecording() != c.want {
 					t.Errorf("%s: the call is sampled: %t, and a span: %t; want %t", c.name, got, span.IsRecording(), c.want)
 				}
 				span.End()

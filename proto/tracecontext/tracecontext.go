@@ -69,6 +69,12 @@ func Parse(text string) (c Context, ok bool) {
 	return c, true
 }
 
+// Unsampled reports whether the text is a traceparent that says not to record, by its form and its flags
+// alone: for those who would have no other use for it.
+func Unsampled(text string) bool {
+	return len(text) >= Size && text[2] == '-' && text[35] == '-' && text[52] == '-' && digits[text[Size-1]]&(notDigit|1) == 0
+}
+
 // decode fills dst from hexadecimal digits, which are in lower case. It looks at all of them before it
 // decides: a call that nobody traces pays for this.
 func decode(dst []byte, text string) bool {

@@ -86,6 +86,9 @@ func FuzzParse(f *testing.F) {
 		if got != want {
 			t.Errorf("%q: got %v, OpenTelemetry has %v", text, got, want)
 		}
+		if got.Valid() && got.Sampled() == tracecontext.Unsampled(text) {
+			t.Errorf("%q: it is sampled: %t", text, got.Sampled())
+		}
 		if again, ok := tracecontext.Parse(got.String()); got.Valid() && (!ok || again != got) {
 			t.Errorf("%v is read as %v", got, again)
 		}
