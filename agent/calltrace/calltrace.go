@@ -84,13 +84,13 @@ type Call struct {
 }
 
 // Ended implements execute.Observer.
-func (t *Tracer) Ended(ctx context.Context, e *execute.Ended) error {
+func (t *Tracer) Ended(_ context.Context, e *execute.Ended) error {
 	if t.unsampled && tracecontext.Unsampled(e.Call.Traceparent) { // most calls of a gateway that traces
 		return nil
 	}
 	trace := t.callers(e.Call.Traceparent)
 	sampled := t.cfg.Sampling.Sampled(trace)
-	if !sampled && (trace.Valid() || e.Release == nil || !t.changes.awaits(e.Release.Name, e.Reply.Version, e.Start)) || ctx.Value(elsewhere{}) != nil {
+	if !sampled && (trace.Valid() || e.Release == nil || !t.changes.awaits(e.Release.Name, e.Reply.Version, e.Start)) {
 		return nil
 	}
 	c := Call{
@@ -108,11 +108,6 @@ func (t *Tracer) Ended(ctx context.Context, e *execute.Ended) error {
 	t.record(&c, sampled)
 	return nil
 }
-
-type elsewhere struct{}
-
-// Elsewhere returns a context whose calls somebody else traces.
-func Elsewhere(ctx context.Context) context.Context { return context.WithValue(ctx, elsewhere{}, true) }
 
 // callers returns the context that the caller sent.
 func (t *Tracer) callers(traceparent string) (c tracecontext.Context) {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
@@ -134,7 +135,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
-			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents,
+			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
 		Tenants: cfg.Tenants, Security: cfg.Security,
 	})
@@ -155,6 +156,15 @@ func Start(cfg Config) (*Daemon, error) {
 	}
 	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", cfg.Tenants)
 	return d, nil
+}
+
+// callTracing returns how calls are traced; nil if they are not.
+func callTracing(t *tracing.Tracing) *calltrace.Config {
+	calls := t.Calls()
+	if calls == nil {
+		return nil
+	}
+	return &calltrace.Config{Tracer: calls.Tracer, Sampling: calls.Sampling, Rate: calls.Rate, Dropped: calls.Dropped, Continue: calls.Continue}
 }
 
 // accessRules returns the rules in the values of --allow, or those of an agent without any. A variable
