@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing/tracetest"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -265,4 +267,34 @@ func overSPOP(ctx context.Context, socket, traceparent string) error {
 	}
 	args := []string{pair("script", "acme/route"), pair("method", "GET"), pair("path", "/"), pair("traceparent", traceparent)}
 	return exchange(3, "\x01\x01", text("scriptorium")+string(rune(len(args)))+strings.Join(args, ""))
+}
+
+// TestScriptctlIsPartOfATrace: what scriptctl does belongs to the trace in its environment.
+func TestScriptctlIsPartOfATrace(t *testing.T) {
+	collector := tracetest.Start(t, "grpc")
+	s := start(t)
+	caller := callerOf(0x5c, true)
+	t.Setenv("TRACEPARENT", caller.String())
+	t.Setenv("SCRIPTORIUM_REGISTRY", s.RegistryTarget())
+	manifest := filepath.Join(t.TempDir(), "route.yaml")
+	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route}\nspec:\n  tenantId: acme\n  source: function handle() return 1 end\n"
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(want string, args ...string) {
+		var out, errs strings.Builder
+		if code := scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, args); code != 0 || !strings.Contains(out.String()+errs.String(), want) {
+			t.Errorf("scriptctl %s exits with %d and says %s%s, want %q", args, code, &out, &errs, want)
+		}
+	}
+	run("acme/route", "publish", manifest, "--wait")
+	run("1", "call", "acme/route", "--timeout", "30s")
+	for _, name := range []string{"scriptorium.registry.v1.Registry/Publish", "call acme/route"} {
+		span := collector.AwaitSpan(t, name, nil)
+		if span.Trace() != caller.TraceID.String() || span.Parent() != caller.SpanID.String() {
+			t.Errorf("%v is not below %v", span, caller)
+		}
+	}
+	t.Setenv("TRACEPARENT", "not-a-trace")
+	run("warning: TRACEPARENT is ignored", "status")
 }
