@@ -15,12 +15,14 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -28,6 +30,7 @@ import (
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -91,8 +94,9 @@ type Reporter interface {
 type Item struct {
 	Key      string // of the object, as script.Object has it
 	Object   script.Object
-	Sealed   []byte // the envelope of its entry
-	SealedBy string // the key that the envelope says to be signed by; "" for none
+	Sealed   []byte               // the envelope of its entry
+	SealedBy string               // the key that the envelope says to be signed by; "" for none
+	Trace    tracecontext.Context // that the event brought it in; zero if none
 }
 
 // State is the agent's own: what it keeps and what it runs. The follower is its
@@ -187,6 +191,13 @@ type Config struct {
 	// Query, if not nil, is called from one goroutine for each query of the registry that names this
 	// agent. A query may be old, or may come again. Query returns at once.
 	Query func(*eventv1.Query)
+
+	// Tracer makes the spans of activations; nil for none. About TracedAgents agents of all that follow
+	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what went
+	// live with such a span, from one goroutine at a time.
+	Tracer       trace.Tracer
+	TracedAgents int
+	Traced       func(live script.Object, span trace.SpanContext)
 
 	State    State
 	Registry Registry
@@ -391,6 +402,7 @@ func (f *Follower) takeIn(now time.Time) {
 		case m.beacon != nil:
 			if f.machine.takeBeacon(m.beacon) {
 				f.status.slow(m.beacon.reportEach)
+				f.applier.traces.agents.Store(int32(min(m.beacon.agents, math.MaxInt32))) //nolint:gosec // it fits
 			}
 		case m.tail != nil:
 			f.tail(now, m.tail)

@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -22,9 +23,10 @@ const (
 )
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
-// just now. A trial is a call that one of a script's tests makes. ran: the process has the call, and
+// just now. Used gets what the process says that the call used. A trial is a call that one of a script's
+// tests makes. ran: the process has the call, and
 // lived to count it.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) (ran bool, err error) {
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (ran bool, err error) {
 	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
 	asked, limits := call.Script, script.Limits{}
@@ -63,6 +65,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		}
 		return sent && !errors.Is(err, ErrEnded), err
 	}
+	used.Instructions, used.Allocated = resp.GetInstructions(), resp.GetAllocated()
 	return true, believe(resp, limits.ResultBytes, reply)
 }
 

@@ -37,6 +37,9 @@ const (
 	logsASecond = 100     // of them may bring lines
 	sentASecond = 64 << 20
 
+	tracesASecond = 20 // of them may bring calls that are traced
+	maxTraced     = 64 // calls of one request
+
 	maxLogged      = 64 // lines of one request
 	maxLoggedLine  = 8 << 10
 	maxTraceparent = 256
@@ -177,6 +180,25 @@ func (h *home) couldRun(said time.Duration) time.Duration {
 		believed = 0
 	}
 	return min(said, time.Duration(believed+1)*time.Microsecond)
+}
+
+// Trace implements workerv1.HomeServer.
+func (h *home) Trace(ctx context.Context, req *workerv1.TraceRequest) (*workerv1.TraceResponse, error) {
+	if err := h.asked.WaitN(ctx, asksASecond/tracesASecond); err != nil {
+		return nil, err
+	}
+	t, traces := h.tenant.Load(), h.cfg.Traces
+	if t == nil || traces == nil {
+		return &workerv1.TraceResponse{}, nil
+	}
+	traces.Dropped(min(req.GetDropped(), maxCalls))
+	calls := req.GetCalls()
+	for _, m := range calls[:min(len(calls), maxTraced)] {
+		if c, ok := t.traced(m, time.Now()); ok {
+			traces.Record(c)
+		}
+	}
+	return &workerv1.TraceResponse{}, nil
 }
 
 // level reads a level; what is none is Info.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -79,6 +80,8 @@ type Config struct {
 	// MetricScripts of each process have metrics of their own there, and with ClassicHistograms classic buckets.
 	MetricScripts     int
 	ClassicHistograms bool
+	// Traces makes the spans of calls; nil if nobody does.
+	Traces *calltrace.Tracer
 	// Changed is called when what Quarantined returns has changed, and when a process has caught up
 	// with what Lags returns, from any goroutine.
 	Changed func()

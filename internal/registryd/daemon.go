@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
@@ -58,6 +59,8 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it.
+	Tracing *tracing.Tracing
 	// Engines check sources; those of this edition of Scriptorium if nil.
 	Engines map[string]engine.Checker
 	// Clock tells the time that is stored, and compared with what is stored; time.Now if nil.
@@ -147,7 +150,7 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	store, err := etcdstore.Open(etcdstore.Config{
 		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
-		Observe: observeEtcd(seconds),
+		Observe: observeEtcd(seconds), Tracer: cfg.Tracing.Tracer(),
 	})
 	if err != nil {
 		return nil, err
