@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -94,6 +95,9 @@ type Config struct {
 	// refuses the calls of isolated tenants.
 	Workers worker.Config
 
+	// Decisions says where records of calls go.
+	Decisions Decisions
+
 	Log     *slog.Logger          // nil means slog.Default()
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
@@ -118,6 +122,7 @@ type Agent struct {
 	contents *contents
 	host     *host.Host
 	calls    *callstats.Stats
+	recorder *decisionlog.Recorder
 	executor *execute.Executor
 	traces   *calltrace.Tracer // of calls; nil: there are none
 	workers  *worker.Pool
@@ -284,9 +289,12 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := a.record(); err != nil {
+		return err
+	}
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
-		Host: a.host, Contents: a.state.values,
+		Host: a.host, Contents: a.state.values, Observers: []execute.Observer{a.recorder},
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Observers: []execute.Observer{a.calls}, Metrics: a.cfg.Metrics, Observers: observers,
 	})
 	if err != nil {
@@ -403,6 +411,7 @@ func (a *Agent) Close() error {
 	if a.endWorkers != nil {
 		a.endWorkers()
 	}
+	a.endRecords()
 	a.state.programs.Close()
 	a.contents.close()
 	return errors.Join(a.conn.Close(), a.state.store.Close())

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -34,6 +36,7 @@ type router struct {
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
 	start, used := time.Now(), engine.Used{}
+	start, answered := time.Now(), false
 	name, _, _ := strings.Cut(call.Script, "/")
 	start := time.Now()
 	t, err := r.pool.find(name)
@@ -42,7 +45,7 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	}
 	ran := false // the process has counted the call
 	for t != nil {
-		if ran, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if ran, answered, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -54,17 +57,20 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 			break
 		}
 	}
-	if !r.trial {
-		r.pool.metrics.called(err)
+
 		if !ran {
 			r.pool.refused(call, err, start)
-		}
-	}
-	reply.Position = r.Position()
+		}	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
 	r.observe(ctx, call, reply, err, start, used)
+	if !r.trial {
+		if !answered && len(r.pool.cfg.Observers) > 0 {
+			err = execute.Unrun(call, reply, r.pool.releaseOf(call), start).Show(ctx, r.pool.cfg.Observers, err)
+		}
+		r.pool.metrics.called(err)
+	}
 	return err
 }
 
@@ -86,6 +92,15 @@ func (r *router) observe(ctx context.Context, call *gateway.Call, reply *gateway
 	name, _, _ := strings.Cut(call.Script, "@")
 	e.Release = r.pool.cfg.Node.Table.Get(name)
 	_ = traces.Ended(ctx, &e) // it refuses no answer
+}
+
+// releaseOf returns the live release of what is called; nil if there is none.
+func (p *Pool) releaseOf(call *gateway.Call) *cache.Release {
+	if r, ok := call.Edition.(*cache.Release); ok {
+		return r
+	}
+	name, _, _ := strings.Cut(call.Script, "@")
+	return p.cfg.Node.Table.Get(name)
 }
 
 // ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the

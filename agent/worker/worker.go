@@ -18,6 +18,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -73,6 +75,10 @@ type Config struct {
 	// Quarantine says when a script is kept from running.
 	Quarantine QuarantinePolicy
 
+	// Observers see the calls that no process has answered.
+	Observers []execute.Observer
+	// Records takes the records of calls; nil if nobody does.
+	Records *decisionlog.Recorder
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
 	// Calls counts the calls of processes, and those that are refused since there is none; nil if nobody does.

@@ -45,6 +45,7 @@ type service struct {
 	profiles *profile.Profiles
 	calls    *callstats.Stats
 	home     home
+	records  *records
 	roots    *publisher.Roots
 	bytes    *budget.Budget      // of the sockets
 	conns    *budget.Connections // of the sockets
@@ -105,16 +106,19 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 			p.log.Error("what scripts log is lost from now on", "error", err)
 		}
 	}()
+	s.records = newRecords(from, s.tenants.Settings)
+	go s.records.run(context.Background())
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles, Observers: s.observers(),
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles, Observers: s.observers(), Observers: []execute.Observer{s.records},
 		Observers: []execute.Observer{s.calls}, Metrics: s.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, s.calls, p.page)
+	s.executor.observers = []execute.Observer{s.records}
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }
@@ -318,6 +322,7 @@ func (s *service) Drain(ctx context.Context, _ *workerv1.DrainRequest) (*workerv
 	}
 	draining.Wait()
 	s.servers = nil
+	s.records.bring(ctx)
 	s.bring(ctx)
 	return &workerv1.DrainResponse{}, nil
 }

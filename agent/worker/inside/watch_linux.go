@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -56,12 +57,14 @@ type guard struct {
 	gateway.Executor
 	trials  gateway.Executor // runs the calls of scripts' tests
 	onError func(ctx context.Context, ref string) script.OnError
-	page    *link.Page // where these are marked
-	table   *cache.Table
+	// observers see the calls that the guard refuses.
+	observers []execute.Observer
+	page      *link.Page // where these are marked
+	table     *cache.Table
 	calls   *callstats.Stats // counts those that do not run
-	rules   atomic.Pointer[rules]
-	alone   chan struct{} // holds an element while a suspect runs
-	waiting atomic.Int64  // suspects' calls that wait for that
+	rules     atomic.Pointer[rules]
+	alone     chan struct{} // holds an element while a suspect runs
+	waiting   atomic.Int64  // suspects' calls that wait for that
 }
 
 // Bounds on calls of suspects, of which one runs at a time, maybe for long.
@@ -130,12 +133,13 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 			err = g.barred(r, asked.Runs.Digest)
 		}
 	}
+	start := time.Now()
 	if err != nil {
-		return g.refuse(ctx, call, reply, name, start, err)
+		return g.refuse(ctx, call, reply, name, start,, reply, start, err)
 	}
 	if r.suspects[name] {
 		if err := g.enter(ctx); err != nil {
-			return g.refuse(ctx, call, reply, name, start, err)
+			return g.refuse(ctx, call, reply, name, start,, reply, start, err)
 		}
 		defer func() { <-g.alone }()
 	}
@@ -147,6 +151,13 @@ func (g *guard) refuse(ctx context.Context, call *gateway.Call, reply *gateway.R
 	g.calls.Refused(name, script.KindOf(err), start)
 	reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
 	return err
+}
+
+// refuse ends a call that does not run.
+func (g *guard) refuse(ctx context.Context, call *gateway.Call, reply *gateway.Reply, start time.Time, err error) error {
+	reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
+	name, _, _ := strings.Cut(call.Script, "@")
+	return execute.Unrun(call, reply, g.table.Get(name), start).Show(ctx, g.observers, err)
 }
 
 // trialKey is the key of what the context of a test has.
