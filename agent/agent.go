@@ -294,14 +294,17 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	}
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
-		Host: a.host, Contents: a.state.values, Observers: []execute.Observer{a.recorder},
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Observers: []execute.Observer{a.calls}, Metrics: a.cfg.Metrics, Observers: observers,
+		Host: a.host, Contents: a.state.values, Observers: append(a.observers(), observers...),
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return err
 	}
 	return a.startWorkers()
 }
+
+// observers see each call wherever it runs or fails: first the decision log, which can refuse the answer.
+func (a *Agent) observers() []execute.Observer { return []execute.Observer{a.recorder, a.calls} }
 
 // Executor runs calls. It serves from Open until Close.
 func (a *Agent) Executor() gateway.Executor { return a.router }

@@ -28,7 +28,7 @@ func (a *Agent) startWorkers() error {
 	cfg.Calls, cfg.MetricScripts, cfg.ClassicHistograms = a.calls, a.cfg.MetricScripts, a.cfg.ClassicHistograms
 	cfg.Traces = a.traces
 	cfg.Host, cfg.MaxWaiting, cfg.Log, cfg.Metrics = a.host, a.cfg.MaxWaiting, a.log, a.cfg.Metrics
-	cfg.Observers, cfg.Records = []execute.Observer{a.recorder}, a.recorder
+	cfg.Observers, cfg.Records = a.observers(), a.recorder
 	pool, err := worker.New(cfg)
 	if err != nil {
 		return err

@@ -109,15 +109,6 @@ func (s *Stats) Ended(_ context.Context, e *execute.Ended) error {
 	return nil
 }
 
-// Refused counts a call of a script that was refused before an executor had it; "tenant/name" of one that there is
-// not counts nothing.
-func (s *Stats) Refused(name string, kind script.Kind, start time.Time) {
-	if r := s.cfg.Table.Get(name); r != nil {
-		took := time.Since(start)
-		s.note(r, &meter.Call{At: start.Sub(s.epoch) + took, Took: took, Outcome: meter.OutcomeOf(kind)})
-	}
-}
-
 func (s *Stats) note(r *cache.Release, call *meter.Call) {
 	cell, try := r.Meter.Load(), false
 	if cell != nil && cell.Shared {

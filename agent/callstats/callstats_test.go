@@ -26,8 +26,8 @@ func TestCallsAreCountedByScript(t *testing.T) {
 	w.call("acme/nothing", script.NotFound)
 	w.stats.Dropped(script.Name{Tenant: "acme", Script: "s1"}, 5)
 	w.stats.Dropped(script.Name{Tenant: "acme", Script: "nothing"}, 5)
-	w.stats.Refused("acme/s1", script.Overloaded, time.Now())
-	w.stats.Refused("acme/nothing", script.Overloaded, time.Now())
+	refused := execute.Unrun(&gateway.Call{}, &gateway.Reply{}, w.table.Get("acme/s1"), time.Now())
+	_ = refused.Show(t.Context(), []execute.Observer{w.stats}, script.Errorf(script.Overloaded, "", "no room"))
 	for metric, want := range map[string]map[string]float64{
 		"calls_total":             {"OK acme/s0": 2, "SCRIPT acme/s0": 1, "OK acme/s1": 0, "TIMEOUT acme/s1": 1, "OVERLOADED acme/s1": 1},
 		"instructions_total":      {"acme/s0": 300, "acme/s1": 100},

@@ -24,10 +24,8 @@ const (
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. Used gets what the process says that the call used. A trial is a call that one of a script's
-// tests makes. ran: the process has the call, and
-// lived to count it. It reports whether the process has
-// answered.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (ran bool, err (answered bool, err error) {
+// tests makes. ran: the process has the call, and lived to count it.
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (ran bool, err error) {
 	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
 	asked, limits := call.Script, script.Limits{}
@@ -59,8 +57,8 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	resp, sent, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
 		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
 			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller})
- false,	if err != nil {
-		err = false, t.lost(ctx, err)
+	if err != nil {
+		err = t.lost(ctx, err)
 		if trial {
 			err = t.lostTrial(p, asked, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -35,17 +34,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	start, used := time.Now(), engine.Used{}
-	start, answered := time.Now(), false
+	start, used, ran := time.Now(), engine.Used{}, false
 	name, _, _ := strings.Cut(call.Script, "/")
-	start := time.Now()
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
-	ran := false // the process has counted the call
 	for t != nil {
-		if ran, answered, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if ran, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -57,41 +53,33 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 			break
 		}
 	}
-
-		if !ran {
-			r.pool.refused(call, err, start)
-		}	reply.Position = r.Position()
+	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
-	r.observe(ctx, call, reply, err, start, used)
-	if !r.trial {
-		if !answered && len(r.pool.cfg.Observers) > 0 {
-			err = execute.Unrun(call, reply, r.pool.releaseOf(call), start).Show(ctx, r.pool.cfg.Observers, err)
-		}
-		r.pool.metrics.called(err)
+	if r.trial {
+		return err
 	}
+	err = r.pool.observe(ctx, call, reply, err, start, used, ran)
+	r.pool.metrics.called(err)
 	return err
 }
 
-// refused counts a call that no process has counted.
-func (p *Pool) refused(call *gateway.Call, err error, start time.Time) {
-	if p.cfg.Calls != nil {
-		name, _, _ := strings.Cut(call.Script, "@")
-		p.cfg.Calls.Refused(name, script.KindOf(err), start)
+// observe shows the call to the observers, and returns what it ends with. The process shows a call that it ran
+// to its own; the agent traces each.
+func (p *Pool) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used, ran bool) error {
+	if ran && p.cfg.Traces == nil {
+		return err
 	}
-}
-
-// observe has the call traced, wherever it ended.
-func (r *router) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used) {
-	traces := r.pool.cfg.Traces
-	if r.trial || traces == nil {
-		return
+	e := execute.Unrun(call, reply, p.releaseOf(call), start)
+	e.Used = used
+	if !ran {
+		err = e.Show(ctx, p.cfg.Observers, err)
 	}
-	e := execute.Ended{Call: call, Reply: reply, Err: err, Kind: script.KindOf(err), Start: start, Took: time.Since(start), Used: used}
-	name, _, _ := strings.Cut(call.Script, "@")
-	e.Release = r.pool.cfg.Node.Table.Get(name)
-	_ = traces.Ended(ctx, &e) // it refuses no answer
+	if p.cfg.Traces != nil {
+		err = e.Show(ctx, []execute.Observer{p.cfg.Traces}, err)
+	}
+	return err
 }
 
 // releaseOf returns the live release of what is called; nil if there is none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/profile"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,7 +36,7 @@ func (t *tenant) start() {
 	t.pool.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", t.name, "system", runtime.GOOS)
 }
 
-func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) (ran bool, err (answered bool, err error) {
+func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, *engine.Used, bool) (ran bool, err error) {
 	return false, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
 		t.name, runtime.GOOS, script.IsolationShared)
 }

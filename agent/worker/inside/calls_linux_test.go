@@ -12,19 +12,11 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
-
-// noCalls returns what has counted no calls, of scripts that there are not.
-func noCalls(t *testing.T) *callstats.Stats {
-	t.Helper()
-	calls, err := callstats.New(callstats.Config{Table: cache.NewTable()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
-}
 
 // accountant is an agent that adds up the calls that it gets, unless it is away.
 type accountant struct {
@@ -60,7 +52,8 @@ func TestCallsArriveOnce(t *testing.T) {
 	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: table, calls: calls, home: home{client: agent}}
 	for range 3 {
 		for i := range scripts {
-			calls.Refused(fmt.Sprint("acme/s", i), "", time.Now())
+			e := execute.Unrun(&gateway.Call{}, &gateway.Reply{}, table.Get(fmt.Sprint("acme/s", i)), time.Now())
+			_ = calls.Ended(t.Context(), e)
 		}
 		s.bring(t.Context())
 		agent.away = false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,17 +109,17 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	}()
 	s.records = newRecords(from, s.tenants.Settings)
 	go s.records.run(context.Background())
+	observers := []execute.Observer{s.records, s.calls}
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles, Observers: s.observers(), Observers: []execute.Observer{s.records},
-		Observers: []execute.Observer{s.calls}, Metrics: s.metrics,
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
+		Observers: append(slices.Clone(observers), s.traces()...), Metrics: s.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, s.calls, p.page)
-	s.executor.observers = []execute.Observer{s.records}
+	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, observers, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }

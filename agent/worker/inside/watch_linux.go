@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
-	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
@@ -61,7 +60,6 @@ type guard struct {
 	observers []execute.Observer
 	page      *link.Page // where these are marked
 	table     *cache.Table
-	calls   *callstats.Stats // counts those that do not run
 	rules     atomic.Pointer[rules]
 	alone     chan struct{} // holds an element while a suspect runs
 	waiting   atomic.Int64  // suspects' calls that wait for that
@@ -95,8 +93,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, calls *callstats.Stats, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, calls: calls, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, observers []execute.Observer, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, observers: observers, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -119,7 +117,6 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	if len(r.quarantined) == 0 && len(r.suspects) == 0 {
 		return g.Executor.Execute(ctx, call, reply)
 	}
-	start := time.Now()
 	name, _, _ := strings.Cut(call.Script, "@")
 	err := r.quarantined[name]
 	if err == nil {
@@ -135,22 +132,15 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 	}
 	start := time.Now()
 	if err != nil {
-		return g.refuse(ctx, call, reply, name, start,, reply, start, err)
+		return g.refuse(ctx, call, reply, start, err)
 	}
 	if r.suspects[name] {
 		if err := g.enter(ctx); err != nil {
-			return g.refuse(ctx, call, reply, name, start,, reply, start, err)
+			return g.refuse(ctx, call, reply, start, err)
 		}
 		defer func() { <-g.alone }()
 	}
 	return g.Executor.Execute(ctx, call, reply)
-}
-
-// refuse answers a call that does not run.
-func (g *guard) refuse(ctx context.Context, call *gateway.Call, reply *gateway.Reply, name string, start time.Time, err error) error {
-	g.calls.Refused(name, script.KindOf(err), start)
-	reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
-	return err
 }
 
 // refuse ends a call that does not run.

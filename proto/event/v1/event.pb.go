@@ -1082,8 +1082,10 @@ type Status struct {
 	// How many differences from the registry's checksum it repaired, since its start. One difference
 	// counts once here, and in drifts each time that it is found. An older agent leaves it out.
 	RepairedDrifts uint64 `protobuf:"varint,30,opt,name=repaired_drifts,json=repairedDrifts,proto3" json:"repaired_drifts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What calls used since the usage before this. An older agent leaves it out.
+	Usage         *Usage `protobuf:"bytes,40,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -1284,6 +1286,192 @@ func (x *Status) GetRepairedDrifts() uint64 {
 	return 0
 }
 
+func (x *Status) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Usage is what the calls of tenants used on an agent since the agent reported that last. An agent sends each in
+// several statuses, as one may get lost.
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts up within an incarnation. The same number always has the same content.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The agent has sent it before.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The time in which the calls ran.
+	Covers *durationpb.Duration `protobuf:"bytes,3,opt,name=covers,proto3" json:"covers,omitempty"`
+	// Of the agent's machine.
+	Processors uint32 `protobuf:"varint,4,opt,name=processors,proto3" json:"processors,omitempty"`
+	// At most 200: those that used most. The others are in a later usage.
+	Tenants       []*TenantUsage `protobuf:"bytes,5,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Usage) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Usage) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *Usage) GetCovers() *durationpb.Duration {
+	if x != nil {
+		return x.Covers
+	}
+	return nil
+}
+
+func (x *Usage) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *Usage) GetTenants() []*TenantUsage {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+// TenantUsage is what the calls of one tenant used.
+type TenantUsage struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Calls  uint64                 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Calls that ended with an error.
+	Errors uint64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
+	// The time that calls had a turn on a processor.
+	ProcessorTime *durationpb.Duration `protobuf:"bytes,4,opt,name=processor_time,json=processorTime,proto3" json:"processor_time,omitempty"`
+	Instructions  uint64               `protobuf:"varint,5,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// Of arguments and of results.
+	BytesIn       uint64 `protobuf:"varint,6,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut      uint64 `protobuf:"varint,7,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantUsage) Reset() {
+	*x = TenantUsage{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantUsage) ProtoMessage() {}
+
+func (x *TenantUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantUsage.ProtoReflect.Descriptor instead.
+func (*TenantUsage) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TenantUsage) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantUsage) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetErrors() uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetProcessorTime() *durationpb.Duration {
+	if x != nil {
+		return x.ProcessorTime
+	}
+	return nil
+}
+
+func (x *TenantUsage) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
 // Lag is a tenant whose own process does not run all that its agent activated.
 type Lag struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1296,7 +1484,7 @@ type Lag struct {
 
 func (x *Lag) Reset() {
 	*x = Lag{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1496,7 @@ func (x *Lag) String() string {
 func (*Lag) ProtoMessage() {}
 
 func (x *Lag) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1509,7 @@ func (x *Lag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lag.ProtoReflect.Descriptor instead.
 func (*Lag) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lag) GetTenant() string {
@@ -1374,7 +1562,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1574,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1587,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Trial) GetKey() string {
@@ -1498,7 +1686,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1698,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1711,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1554,7 +1742,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1754,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1767,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Failure) GetKey() string {
@@ -1619,7 +1807,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1819,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1832,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1700,7 +1888,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1900,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1913,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1776,7 +1964,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1976,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1989,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -1843,7 +2031,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2043,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2056,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -1937,7 +2125,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2137,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2150,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Recall) GetFleet() string {
@@ -2019,7 +2207,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2219,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2232,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Copy) GetFleet() string {
@@ -2119,7 +2307,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[21]
+	mi := &file_proto_event_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2319,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[21]
+	mi := &file_proto_event_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2332,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Query) GetFleet() string {
@@ -2256,7 +2444,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[22]
+	mi := &file_proto_event_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2456,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[22]
+	mi := &file_proto_event_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2469,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Answer) GetFleet() string {
@@ -2380,7 +2568,7 @@ type RecentLogsQuery struct {
 
 func (x *RecentLogsQuery) Reset() {
 	*x = RecentLogsQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[23]
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2580,7 @@ func (x *RecentLogsQuery) String() string {
 func (*RecentLogsQuery) ProtoMessage() {}
 
 func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[23]
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2593,7 @@ func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsQuery.ProtoReflect.Descriptor instead.
 func (*RecentLogsQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RecentLogsQuery) GetName() string {
@@ -2464,7 +2652,7 @@ type RecentLogs struct {
 
 func (x *RecentLogs) Reset() {
 	*x = RecentLogs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[24]
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2664,7 @@ func (x *RecentLogs) String() string {
 func (*RecentLogs) ProtoMessage() {}
 
 func (x *RecentLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[24]
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2677,7 @@ func (x *RecentLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogs.ProtoReflect.Descriptor instead.
 func (*RecentLogs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RecentLogs) GetLines() []*LogLine {
@@ -2603,7 +2791,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xd4\a\n" +
+	"\t_removals\"\x87\b\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -2630,10 +2818,27 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x12#\n" +
 	"\rknows_queries\x18\x1b \x01(\bR\fknowsQueries\x12'\n" +
-	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x1a9\n" +
+	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x121\n" +
+	"\x05usage\x18( \x01(\v2\x1b.scriptorium.event.v1.UsageR\x05usage\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x01\n" +
+	"\x05Usage\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x121\n" +
+	"\x06covers\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06covers\x12\x1e\n" +
+	"\n" +
+	"processors\x18\x04 \x01(\rR\n" +
+	"processors\x12;\n" +
+	"\atenants\x18\x05 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\xf1\x01\n" +
+	"\vTenantUsage\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x03 \x01(\x04R\x06errors\x12@\n" +
+	"\x0eprocessor_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\rprocessorTime\x12\"\n" +
+	"\finstructions\x18\x05 \x01(\x04R\finstructions\x12\x19\n" +
+	"\bbytes_in\x18\x06 \x01(\x04R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\a \x01(\x04R\bbytesOut\"3\n" +
 	"\x03Lag\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05above\x18\x02 \x01(\x03R\x05above\"\xab\x03\n" +
@@ -2746,7 +2951,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -2759,72 +2964,78 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*RollCall)(nil),              // 8: scriptorium.event.v1.RollCall
 	(*Page)(nil),                  // 9: scriptorium.event.v1.Page
 	(*Status)(nil),                // 10: scriptorium.event.v1.Status
-	(*Lag)(nil),                   // 11: scriptorium.event.v1.Lag
-	(*Trial)(nil),                 // 12: scriptorium.event.v1.Trial
-	(*Activation)(nil),            // 13: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 14: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 15: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 16: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 17: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 18: scriptorium.event.v1.LogLine
-	(*Recall)(nil),                // 19: scriptorium.event.v1.Recall
-	(*Copy)(nil),                  // 20: scriptorium.event.v1.Copy
-	(*Query)(nil),                 // 21: scriptorium.event.v1.Query
-	(*Answer)(nil),                // 22: scriptorium.event.v1.Answer
-	(*RecentLogsQuery)(nil),       // 23: scriptorium.event.v1.RecentLogsQuery
-	(*RecentLogs)(nil),            // 24: scriptorium.event.v1.RecentLogs
-	nil,                           // 25: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 26: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 27: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 28: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 29: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*v1.Error)(nil),              // 32: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 33: scriptorium.script.v1.StepCalls
+	(*Usage)(nil),                 // 11: scriptorium.event.v1.Usage
+	(*TenantUsage)(nil),           // 12: scriptorium.event.v1.TenantUsage
+	(*Lag)(nil),                   // 13: scriptorium.event.v1.Lag
+	(*Trial)(nil),                 // 14: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 15: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 16: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 17: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 18: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 19: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 20: scriptorium.event.v1.LogLine
+	(*Recall)(nil),                // 21: scriptorium.event.v1.Recall
+	(*Copy)(nil),                  // 22: scriptorium.event.v1.Copy
+	(*Query)(nil),                 // 23: scriptorium.event.v1.Query
+	(*Answer)(nil),                // 24: scriptorium.event.v1.Answer
+	(*RecentLogsQuery)(nil),       // 25: scriptorium.event.v1.RecentLogsQuery
+	(*RecentLogs)(nil),            // 26: scriptorium.event.v1.RecentLogs
+	nil,                           // 27: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 28: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 29: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 30: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 31: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*v1.Error)(nil),              // 34: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 35: scriptorium.script.v1.StepCalls
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	26, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	27, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	28, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	28, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	29, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	30, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	29, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	30, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	30, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	31, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	32, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	32, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	31, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	33, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	25, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	14, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	30, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	13, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	12, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
-	11, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
-	32, // 17: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	33, // 18: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	33, // 19: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	31, // 20: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	32, // 21: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	30, // 22: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	31, // 23: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	18, // 24: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	17, // 25: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	30, // 26: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	30, // 27: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	30, // 28: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
-	31, // 29: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
-	31, // 30: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
-	23, // 31: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	32, // 32: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	24, // 33: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	31, // 34: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	18, // 35: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	27, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	16, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	32, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	15, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	14, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	13, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
+	11, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
+	33, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	12, // 19: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	33, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	34, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	35, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	35, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	33, // 24: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	34, // 25: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	32, // 26: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	33, // 27: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	20, // 28: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	19, // 29: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	32, // 30: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	32, // 31: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	32, // 32: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
+	33, // 33: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
+	33, // 34: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
+	25, // 35: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
+	34, // 36: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	26, // 37: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	33, // 38: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	20, // 39: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -2838,10 +3049,10 @@ func file_proto_event_v1_event_proto_init() {
 		(*Object_Tenant)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[9].OneofWrappers = []any{}
-	file_proto_event_v1_event_proto_msgTypes[21].OneofWrappers = []any{
+	file_proto_event_v1_event_proto_msgTypes[23].OneofWrappers = []any{
 		(*Query_RecentLogs)(nil),
 	}
-	file_proto_event_v1_event_proto_msgTypes[22].OneofWrappers = []any{
+	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
 	}
 	type x struct{}
@@ -2850,7 +3061,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7585,6 +7585,211 @@ func (x *FetchSourcesResponse) GetSources() []*v1.Source {
 	return nil
 }
 
+type UsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All tenants when empty, which takes the role admin.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The hours from that of since on, up to that before until; all that are kept, and until now, when they are absent.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRequest) Reset() {
+	*x = UsageRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRequest) ProtoMessage() {}
+
+func (x *UsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
+func (*UsageRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *UsageRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *UsageRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *UsageRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type UsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000.
+	Usages        []*HourUsage `protobuf:"bytes,1,rep,name=usages,proto3" json:"usages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageResponse) Reset() {
+	*x = UsageResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageResponse) ProtoMessage() {}
+
+func (x *UsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
+func (*UsageResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *UsageResponse) GetUsages() []*HourUsage {
+	if x != nil {
+		return x.Usages
+	}
+	return nil
+}
+
+// HourUsage is what the calls of a tenant used in an hour.
+type HourUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hour          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=hour,proto3" json:"hour,omitempty"`
+	Usage         *v11.TenantUsage       `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HourUsage) Reset() {
+	*x = HourUsage{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HourUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HourUsage) ProtoMessage() {}
+
+func (x *HourUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
+func (*HourUsage) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *HourUsage) GetHour() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Hour
+	}
+	return nil
+}
+
+func (x *HourUsage) GetUsage() *v11.TenantUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// UsagePart is what the store keeps of some tenants in one hour.
+type UsagePart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenants       []*v11.TenantUsage     `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsagePart) Reset() {
+	*x = UsagePart{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsagePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsagePart) ProtoMessage() {}
+
+func (x *UsagePart) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
+func (*UsagePart) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *UsagePart) GetTenants() []*v11.TenantUsage {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
 var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
@@ -8177,7 +8382,18 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x13FetchSourcesRequest\x12\x18\n" +
 	"\adigests\x18\x01 \x03(\fR\adigests\"O\n" +
 	"\x14FetchSourcesResponse\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources*x\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.scriptorium.script.v1.SourceR\asources\"\x8a\x01\n" +
+	"\fUsageRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"K\n" +
+	"\rUsageResponse\x12:\n" +
+	"\x06usages\x18\x01 \x03(\v2\".scriptorium.registry.v1.HourUsageR\x06usages\"t\n" +
+	"\tHourUsage\x12.\n" +
+	"\x04hour\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\x127\n" +
+	"\x05usage\x18\x02 \x01(\v2!.scriptorium.event.v1.TenantUsageR\x05usage\"H\n" +
+	"\tUsagePart\x12;\n" +
+	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants*x\n" +
 	"\bSteering\x12\x18\n" +
 	"\x14STEERING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10STEERING_PROMOTE\x10\x01\x12\x12\n" +
@@ -8187,7 +8403,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\x93\x1f\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xed\x1f\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -8230,7 +8446,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
 	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12g\n" +
 	"\n" +
-	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12e\n" +
+	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12X\n" +
+	"\x05Usage\x12%.scriptorium.registry.v1.UsageRequest\x1a&.scriptorium.registry.v1.UsageResponse0\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
 	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
@@ -8253,7 +8470,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -8361,218 +8578,231 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*SyncResponse)(nil),              // 103: scriptorium.registry.v1.SyncResponse
 	(*FetchSourcesRequest)(nil),       // 104: scriptorium.registry.v1.FetchSourcesRequest
 	(*FetchSourcesResponse)(nil),      // 105: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                               // 106: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 107: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 108: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 109: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),           // 110: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 111: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 112: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 113: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 114: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 115: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 116: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 117: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 118: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 119: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 120: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 121: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 122: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 123: scriptorium.event.v1.Logs
-	(*v11.LogLine)(nil),               // 124: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 125: scriptorium.script.v1.Error
-	(*v11.Object)(nil),                // 126: scriptorium.event.v1.Object
+	(*UsageRequest)(nil),              // 106: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 107: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 108: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 109: scriptorium.registry.v1.UsagePart
+	nil,                               // 110: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 111: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 112: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 113: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),           // 114: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 115: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 116: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 117: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 118: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 119: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 120: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 121: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 122: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 123: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 124: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 125: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 126: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 127: scriptorium.event.v1.Logs
+	(*v11.LogLine)(nil),               // 128: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 129: scriptorium.script.v1.Error
+	(*v11.Object)(nil),                // 130: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 131: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	107, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	108, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	109, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	108, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	111, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	112, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	113, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	112, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	108, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	108, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	112, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	112, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	109, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	107, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	110, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	111, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	112, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	111, // 20: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	113, // 21: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	113, // 22: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	113, // 23: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	113, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	111, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	114, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	115, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	116, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	115, // 20: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	117, // 21: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	117, // 22: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	117, // 23: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	38,  // 24: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	39,  // 25: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	114, // 26: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	118, // 26: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	40,  // 27: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	115, // 28: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	119, // 28: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	24,  // 29: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	111, // 30: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	108, // 31: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	109, // 32: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	110, // 33: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	116, // 34: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	115, // 30: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	112, // 31: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	113, // 32: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	114, // 33: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	120, // 34: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	42,  // 35: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	39,  // 36: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	114, // 37: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	118, // 37: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	40,  // 38: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	115, // 39: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	117, // 40: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	118, // 41: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	116, // 42: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	116, // 43: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	116, // 44: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	119, // 45: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	119, // 39: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	121, // 40: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	122, // 41: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	120, // 42: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	120, // 43: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	120, // 44: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	123, // 45: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	2,   // 46: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	61,  // 47: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	120, // 48: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	121, // 49: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	108, // 50: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	121, // 51: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	108, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	121, // 53: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	121, // 54: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	116, // 55: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	124, // 48: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	125, // 49: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	112, // 50: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	125, // 51: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	112, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	125, // 53: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	125, // 54: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	120, // 55: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	24,  // 56: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	116, // 57: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	122, // 58: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	115, // 59: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	115, // 60: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	115, // 61: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	120, // 57: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	126, // 58: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	119, // 59: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	119, // 60: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	119, // 61: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	24,  // 62: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	123, // 63: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	127, // 63: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 64: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	117, // 65: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	121, // 65: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
 	83,  // 66: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
 	84,  // 67: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	124, // 68: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	128, // 68: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
 	85,  // 69: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	125, // 70: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	129, // 70: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
 	93,  // 71: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
 	92,  // 72: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	92,  // 73: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	95,  // 74: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
 	24,  // 75: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	118, // 76: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	106, // 77: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	117, // 78: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	117, // 79: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	122, // 76: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	110, // 77: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	121, // 78: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	121, // 79: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
 	94,  // 80: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	125, // 81: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	108, // 82: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	117, // 83: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	129, // 81: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	112, // 82: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	121, // 83: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
 	99,  // 84: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
 	97,  // 85: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
 	96,  // 86: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
 	24,  // 87: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	117, // 88: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	117, // 89: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	117, // 90: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	111, // 91: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	111, // 92: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	125, // 93: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	114, // 94: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	126, // 95: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	114, // 96: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	114, // 97: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 98: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 99: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 100: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 101: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 102: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 103: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 104: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 105: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 106: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 107: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 108: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 109: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 110: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 111: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 112: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	33,  // 113: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	36,  // 114: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	41,  // 115: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	44,  // 116: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	46,  // 117: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	48,  // 118: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	50,  // 119: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	60,  // 120: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	63,  // 121: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	65,  // 122: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	67,  // 123: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	52,  // 124: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	54,  // 125: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	56,  // 126: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	58,  // 127: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	69,  // 128: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	71,  // 129: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	73,  // 130: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	75,  // 131: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	77,  // 132: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	79,  // 133: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	81,  // 134: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	86,  // 135: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	88,  // 136: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	90,  // 137: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	100, // 138: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	102, // 139: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	104, // 140: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 141: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 142: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 143: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 144: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 145: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 146: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 147: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 148: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 149: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 150: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 151: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 152: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 153: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 154: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 155: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	34,  // 156: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	37,  // 157: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	43,  // 158: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	45,  // 159: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	47,  // 160: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	49,  // 161: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	51,  // 162: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	62,  // 163: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	64,  // 164: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	66,  // 165: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	68,  // 166: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	53,  // 167: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	55,  // 168: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	57,  // 169: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	59,  // 170: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	70,  // 171: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	72,  // 172: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	74,  // 173: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	76,  // 174: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	78,  // 175: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	80,  // 176: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	82,  // 177: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	87,  // 178: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	89,  // 179: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	91,  // 180: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	101, // 181: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	103, // 182: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	105, // 183: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	141, // [141:184] is the sub-list for method output_type
-	98,  // [98:141] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	121, // 88: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	121, // 89: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	121, // 90: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	115, // 91: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	115, // 92: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	129, // 93: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	118, // 94: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	130, // 95: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	118, // 96: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	118, // 97: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	115, // 98: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	115, // 99: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 100: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	115, // 101: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	131, // 102: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	131, // 103: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	2,   // 104: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 105: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 106: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 107: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 108: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 109: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 110: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 111: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 112: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 113: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 114: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 115: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 116: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 117: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 118: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	33,  // 119: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	36,  // 120: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	41,  // 121: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	44,  // 122: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	46,  // 123: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	48,  // 124: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	50,  // 125: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	60,  // 126: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	63,  // 127: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	65,  // 128: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	67,  // 129: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	52,  // 130: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	54,  // 131: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	56,  // 132: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	58,  // 133: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	69,  // 134: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	71,  // 135: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	73,  // 136: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	75,  // 137: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	77,  // 138: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	79,  // 139: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	81,  // 140: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	106, // 141: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	86,  // 142: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	88,  // 143: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	90,  // 144: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	100, // 145: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	102, // 146: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	104, // 147: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 148: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 149: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 150: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 151: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 152: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 153: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 154: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 155: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 156: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 157: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 158: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 159: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 160: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 161: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 162: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	34,  // 163: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	37,  // 164: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	43,  // 165: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	45,  // 166: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	47,  // 167: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	49,  // 168: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	51,  // 169: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	62,  // 170: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	64,  // 171: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	66,  // 172: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	68,  // 173: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	53,  // 174: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	55,  // 175: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	57,  // 176: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	59,  // 177: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	70,  // 178: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	72,  // 179: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	74,  // 180: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	76,  // 181: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	78,  // 182: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	80,  // 183: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	82,  // 184: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	107, // 185: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	87,  // 186: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	89,  // 187: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	91,  // 188: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	101, // 189: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	103, // 190: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	105, // 191: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	148, // [148:192] is the sub-list for method output_type
+	104, // [104:148] is the sub-list for method input_type
+	104, // [104:104] is the sub-list for extension type_name
+	104, // [104:104] is the sub-list for extension extendee
+	0,   // [0:104] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -8602,7 +8832,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   105,
+			NumMessages:   109,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

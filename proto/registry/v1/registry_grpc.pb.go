@@ -58,6 +58,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -185,6 +186,9 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -623,6 +627,25 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
 
+func (c *registryClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[6], Registry_Usage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[UsageRequest, UsageResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageClient = grpc.ServerStreamingClient[UsageResponse]
+
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -645,7 +668,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[6], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[7], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -784,6 +807,9 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -913,6 +939,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error {
+	return status.Error(codes.Unimplemented, "method Usage not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -1564,6 +1593,17 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_Usage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(UsageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).Usage(m, &grpc.GenericServerStream[UsageRequest, UsageResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageServer = grpc.ServerStreamingServer[UsageResponse]
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -1780,6 +1820,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "RecentLogs",
 			Handler:       _Registry_RecentLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Usage",
+			Handler:       _Registry_Usage_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -338,6 +338,8 @@ const (
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
 	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
 	Home_Calls_FullMethodName   = "/scriptorium.worker.v1.Home/Calls"
+	Home_Trace_FullMethodName   = "/scriptorium.worker.v1.Home/Trace"
+	Home_Record_FullMethodName  = "/scriptorium.worker.v1.Home/Record"
 )
 
 // HomeClient is the client API for Home service.
@@ -354,6 +356,11 @@ type HomeClient interface {
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
 	// Calls hands over what was counted of all calls.
 	Calls(ctx context.Context, in *CallsRequest, opts ...grpc.CallOption) (*CallsResponse, error)
+	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
+	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error)
 }
 
 type homeClient struct {
@@ -404,6 +411,26 @@ func (c *homeClient) Calls(ctx context.Context, in *CallsRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *homeClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TraceResponse)
+	err := c.cc.Invoke(ctx, Home_Trace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *homeClient) Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordResponse)
+	err := c.cc.Invoke(ctx, Home_Record_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HomeServer is the server API for Home service.
 // All implementations must embed UnimplementedHomeServer
 // for forward compatibility.
@@ -418,6 +445,11 @@ type HomeServer interface {
 	Count(context.Context, *CountRequest) (*CountResponse, error)
 	// Calls hands over what was counted of all calls.
 	Calls(context.Context, *CallsRequest) (*CallsResponse, error)
+	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
+	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -439,6 +471,12 @@ func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResp
 }
 func (UnimplementedHomeServer) Calls(context.Context, *CallsRequest) (*CallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Calls not implemented")
+}
+func (UnimplementedHomeServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
+}
+func (UnimplementedHomeServer) Record(context.Context, *RecordRequest) (*RecordResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Record not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -533,6 +571,42 @@ func _Home_Calls_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TraceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Trace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Trace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Trace(ctx, req.(*TraceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Home_Record_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Record(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Record_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Record(ctx, req.(*RecordRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Home_ServiceDesc is the grpc.ServiceDesc for Home service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -555,6 +629,14 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Calls",
 			Handler:    _Home_Calls_Handler,
+		},
+		{
+			MethodName: "Trace",
+			Handler:    _Home_Trace_Handler,
+		},
+		{
+			MethodName: "Record",
+			Handler:    _Home_Record_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
