@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 )
