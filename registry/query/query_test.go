@@ -448,3 +448,21 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 		}
 	})
 }
+
+// FuzzAnswers: whatever comes on an agent's subject, nothing of it is taken that its session has not signed.
+func FuzzAnswers(f *testing.F) {
+	one := &agent{name: "n1", identity: "agents"}
+	f.Add([]byte("\x08\x01"))
+	f.Add(sealed(&eventv1.Answer{Fleet: fleetID, Agent: "n1", Last: true}, one.session()))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newAir(&agent{name: "n1", answer: func(a *agent, _ *eventv1.Query) {
+			a.air.deliver("n1", data)
+			cancel()
+		}})
+		asker := a.asker()
+		if _, err := asker.Ask(ctx, question(), func(query.Part) { t.Error("it was taken") }); err == nil {
+			t.Error("it answered the query")
+		}
+	})
+}
