@@ -124,9 +124,6 @@ func (s *stack) check(t *testing.T, where, expr string, there map[string]bool) {
 		}
 	}
 	found := s.find(t, expr)
-	if testing.Verbose() {
-		t.Logf("%s: %d series", where, len(found))
-	}
 	alert := strings.HasPrefix(where, "alert ")
 	if len(found) == 0 && !alert && !may && !slices.ContainsFunc(quiet, func(part string) bool { return strings.Contains(expr, part) }) {
 		t.Errorf("%s finds nothing: %s", where, expr)
