@@ -210,6 +210,7 @@ lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf l
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
+	go run ./deploy/observability/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 

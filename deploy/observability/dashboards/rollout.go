@@ -29,7 +29,7 @@ func rollout() Dashboard {
 			{"Kubernetes", []Panel{
 				quantiles("scriptorium_operator_converged_seconds", "$S", "s", "From the LuaScript to its status Converged").says("Rollouts in steps, and stalled changes, do not count."),
 				lines("Requests of the operator", "reqps", Query{`sum by (request, outcome) (rate(scriptorium_operator_registry_requests_total{$S}[$R]))`, "{{request}}, {{outcome}}"}),
-				lines("LuaScripts that wait", "none", Query{`sum by (name) (workqueue_depth{$S,name=~"luascript|scripttenant"})`, "{{name}}"}),
+				lines("LuaScripts that wait", "none", Query{`sum by (controller) (workqueue_depth{$S,controller=~"luascript|scripttenant"})`, "{{controller}}"}),
 				lines("Reconciliations that fail", "ops", Query{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{$S,controller=~"luascript|scripttenant"}[$R]))`, "{{controller}}"}),
 				lines("Status writes", "wps", Query{`sum by (outcome) (rate(scriptorium_operator_status_patches_total{$S}[$R]))`, "{{outcome}}"}),
 				lines("The operator", "none", Query{`sum(scriptorium_operator_leader{$S})`, "leaders"}, Query{`max(scriptorium_operator_fleet_watch_live{$S})`, "watches the fleet"}),

@@ -28,9 +28,7 @@ func script() Dashboard {
 					Query{callTime("0.5", ""), "median"}, Query{callTime("0.95", ""), "p95"}, Query{callTime("0.99", ""), "p99"}),
 				lines("Calls by script", "reqps", Query{`topk(10, sum by (tenant, script) (rate(scriptorium_script_calls_total{` + one + `}[$R])))`, "{{tenant}}/{{script}}"}),
 				lines("Time of 99 % of calls, by script", "s", Query{`topk(10, ` + callTime("0.99", "tenant, script") + `)`, "{{tenant}}/{{script}}"}),
-				lines("Calls by version", "reqps", Query{`
-					sum by (script, version) (rate(scriptorium_script_calls_total{` + one + `}[$R])
-					* on (cluster, namespace, instance, tenant, script) group_left (version) max by (cluster, namespace, instance, tenant, script, version) (scriptorium_script_info{` + one + `}))`, "{{script}} v{{version}}"}).stacked(),
+				lines("Agents by version", "none", Query{`topk(10, count by (tenant, script, version) (scriptorium_script_info{` + one + `}))`, "{{tenant}}/{{script}} v{{version}}"}).says("On how many agents calls run each version. Two versions of a script are a rollout."),
 			}},
 			{"Cost", []Panel{
 				lines("Instructions per call", "short", Query{`

@@ -94,7 +94,7 @@ func (c *canvas) lines(p dashboards.Panel, at box, lines []line, cfg Config) {
 		d := cfg.To.Sub(cfg.From) * time.Duration(i) / 3
 		c.end(in.x+in.width*i/3+12, in.y+in.height+12, "axis", ago(cfg.To.Sub(cfg.From)-d))
 	}
-	for i, l := range lines {
+	for i, l := range slices.Backward(lines) { // of stacked lines, one that adds nothing is below
 		c.polyline(l.values, in, s, color(i))
 	}
 }

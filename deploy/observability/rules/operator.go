@@ -22,8 +22,8 @@ func operator() Group {
 		},
 		{
 			Name: "ScriptoriumReconcileQueueGrows", For: "15m", Severity: Warning,
-			Expr:        `max by ($BY, name) (workqueue_depth{name=~"luascript|scripttenant"}) > 100`,
-			Summary:     "{{ $value }} objects wait for the operator: {{ $labels.name }}.",
+			Expr:        `sum by ($BY, controller) (workqueue_depth{controller=~"luascript|scripttenant"}) > 100`,
+			Summary:     "{{ $value }} objects wait for the operator: {{ $labels.controller }}.",
 			Description: "Changes of these objects are published late.",
 		},
 	}}

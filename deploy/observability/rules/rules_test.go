@@ -207,7 +207,7 @@ func ofTrust() []scenario {
 }
 
 func ofTheOperator() []scenario {
-	const errs, depth = `controller_runtime_reconcile_errors_total{controller="%s"}`, `workqueue_depth{name="%s"}`
+	const errs, depth = `controller_runtime_reconcile_errors_total{controller="%s"}`, `workqueue_depth{controller="%s"}`
 	return []scenario{
 		{alert: "ScriptoriumOperatorWithoutLeader", fires: constant("scriptorium_operator_leader", 0), quiet: constant("scriptorium_operator_leader", 1)},
 		{alert: "ScriptoriumOperatorBlind", fires: constant("scriptorium_operator_fleet_watch_live", 0), quiet: constant("scriptorium_operator_fleet_watch_live", 1)},

@@ -35,7 +35,7 @@ var expectedFromOtherBranches = []string{
 
 // elsewhere are metrics of what this stack does not have, and who looks that they are there.
 var elsewhere = []string{
-	"scriptorium_operator_", "controller_runtime_", "workqueue_", // TestMetricsOfDashboards of internal/operatord
+	"scriptorium_operator_", "controller_runtime_", "workqueue_", // TestOperators of internal/operatord
 	"scriptorium_registry_certificate_", "scriptorium_agent_certificate_", // nothing is encrypted: TestExpiries of internal/tlsfiles
 	"scriptorium_registry_gate_answers_total", // there are no gates: tests of internal/registryd
 	"scriptorium_script_call_seconds_bucket",  // agents have native histograms, unless a flag says otherwise
@@ -124,9 +124,6 @@ func (s *stack) check(t *testing.T, where, expr string, there map[string]bool) {
 		}
 	}
 	found := s.find(t, expr)
-	if testing.Verbose() {
-		t.Logf("%s: %d series", where, len(found))
-	}
 	alert := strings.HasPrefix(where, "alert ")
 	if len(found) == 0 && !alert && !may && !slices.ContainsFunc(quiet, func(part string) bool { return strings.Contains(expr, part) }) {
 		t.Errorf("%s finds nothing: %s", where, expr)
