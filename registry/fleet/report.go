@@ -38,6 +38,16 @@ type Report struct {
 	Held     string          // why it keeps what the registry says is gone; "" if it does not
 	Drifts   uint64          // how often it differed from the registry's checksum, since its start
 	Trials   []Trial         // of candidates; what is beyond MaxTrials counts for nothing
+	Usage    *Usage          // of calls; nil for none. The fleet hands it on
+}
+
+// Usage is what the calls of tenants used on an agent since it reported that last. The agent reports each several times.
+type Usage struct {
+	Sequence   uint64        // counts up within an incarnation
+	Repeated   bool          // it was reported before
+	Covers     time.Duration // in which the calls ran
+	Processors int           // of the agent's machine
+	Tenants    []script.TenantUsage
 }
 
 // Activation says since when a revision, and what is below it, has been live on an
