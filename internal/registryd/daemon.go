@@ -24,6 +24,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -76,6 +77,7 @@ type Daemon struct {
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	usage  *usage.Ledger
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 

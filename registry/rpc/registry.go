@@ -17,6 +17,7 @@ type registryService struct {
 	registry *registry.Registry
 	fleet    *fleet.Fleet
 	logs     Logs
+	usage    Usage
 	draining <-chan struct{}
 }
 
