@@ -27,6 +27,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -86,6 +87,7 @@ type Daemon struct {
 	timeline *timeline.Timeline
 	recorder *timeline.Recorder
 	hub      *timeline.Hub
+	usage  *usage.Ledger
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 

@@ -38,12 +38,13 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	}
 	m := newMetrics()
 	d.newTimeline(cfg)
+	d.usage = d.newUsage(cfg)
 	d.fleet = fleet.New(fleet.Config{
 		Clock: cfg.Clock,
 		Judge: func(c fleet.Candidacy) (why, evidence string) {
 			return rollout.Next(c, cfg.Clock()).Why, rollout.Evidence(c)
 		},
-		Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention,
+		Converged: m.took, Activated: m.activated, Used: d.used, TombstonesFor: cfg.TombstoneRetention,
 	})
 	var err error
 	d.sessions = session.New(d.store, d.secure.sealer, cfg.Clock, cfg.Log)
@@ -74,7 +75,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	d.asker = query.New(query.Config{Transport: d.fan, Fleet: d.mirror.Fleet, Targets: d.targets, Sessions: d.sessions, Log: cfg.Log})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), d.registerTimeline(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), d.registerTimeline(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics), registerUsage(cfg.Metrics, d.usage)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -137,6 +138,7 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 		Timeline: d.timeline,
 		Mirror:   d.mirror,
 		Groups:   d.groups,
+		Usage:    d.usage,
 		Sealer:   d.secure.sealer,
 		Sessions: d.sessions,
 		Log:      cfg.Log,
@@ -154,7 +156,7 @@ func (d *Daemon) run(life context.Context, controller *rollout.Controller, colle
 		Elector:   d.store,
 		Feed:      d.feed,
 		Connected: func() bool { return d.fan.Connected() && d.store.Refusal() == nil },
-		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run, d.watchFleet},
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run, d.watchFleet, d.keepUsage},
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){

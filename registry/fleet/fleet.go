@@ -62,6 +62,9 @@ type Config struct {
 	// Both are called with the fleet locked and must not call back.
 	Activated func(took time.Duration)
 	Converged func(name script.Name, took time.Duration)
+	// Used, if not nil, is called with each report that is taken in and has a usage, which may have been reported before.
+	// It is called with the fleet locked and must not call back.
+	Used func(*Report)
 }
 
 // Fleet is what is known of the agents and the releases. It is safe for
@@ -152,6 +155,9 @@ func New(cfg Config) *Fleet {
 	}
 	if cfg.Activated == nil {
 		cfg.Activated = func(time.Duration) {}
+	}
+	if cfg.Used == nil {
+		cfg.Used = func(*Report) {}
 	}
 	if cfg.Converged == nil {
 		cfg.Converged = func(script.Name, time.Duration) {}
@@ -245,6 +251,10 @@ func (f *Fleet) hear(r Report, at time.Time) {
 	if !r.Leaving && !f.fits(a, &r) {
 		f.ignored.TooLarge++
 		return
+	}
+	if r.Usage != nil {
+		f.cfg.Used(&r)
+		r.Usage = nil
 	}
 	if r.Leaving {
 		f.depart(a, &r, at)

@@ -43,6 +43,16 @@ type Report struct {
 	// each time that it is found. An older agent has none.
 	RepairedDrifts uint64
 	Trials         []Trial // of candidates; what is beyond MaxTrials counts for nothing
+	Usage    *Usage          // of calls; nil for none. The fleet hands it on
+}
+
+// Usage is what the calls of tenants used on an agent since it reported that last. The agent reports each several times.
+type Usage struct {
+	Sequence   uint64        // counts up within an incarnation
+	Repeated   bool          // it was reported before
+	Covers     time.Duration // in which the calls ran
+	Processors int           // of the agent's machine
+	Tenants    []script.TenantUsage
 }
 
 // Activation says since when a revision, and what is below it, has been live on an

@@ -15,6 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -40,6 +41,7 @@ type Store struct {
 	values    map[script.ValueKey]script.Value
 	histories map[script.ValueKey]script.ValueHistory
 	usage     map[string]registry.Usage // by tenant
+	hours     hours
 	tenants   map[string]script.Tenant
 	sets      map[string]script.ChangeSet // by their full names
 
@@ -88,6 +90,7 @@ func New() *Store {
 		values:        map[script.ValueKey]script.Value{},
 		histories:     map[script.ValueKey]script.ValueHistory{},
 		usage:         map[string]registry.Usage{},
+		hours:         hours{parts: map[hourPart]usage.Part{}},
 		tenants:       map[string]script.Tenant{},
 		sets:          map[string]script.ChangeSet{},
 		blobs:         map[script.Digest][]byte{},

@@ -20,6 +20,7 @@ type registryService struct {
 	logs     Logs
 	asker    recentlogs.Asker
 	timeline Timeline
+	usage    Usage
 	draining <-chan struct{}
 }
 

@@ -40,6 +40,8 @@ type Config struct {
 	Asker recentlogs.Asker
 	// Timeline has the events; nil if there are none.
 	Timeline Timeline
+	// Usage of tenants; nil if none is kept.
+	Usage Usage
 	// Mirror and Groups serve followers; Sealer seals what they are to believe.
 	Mirror *mirror.Mirror
 	Groups Groups
@@ -114,7 +116,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, draining: s.draining})
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)

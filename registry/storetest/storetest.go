@@ -1,5 +1,5 @@
 // Package storetest is the suite that every registry.Store passes. The stores are a
-// registry.Garbage too.
+// registry.Garbage and a usage.Store too.
 package storetest
 
 import (
@@ -77,6 +77,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TransactionsHaveTraces", h.testTransactionsHaveTraces)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
+	t.Run("Usage", h.testUsage)
 	h.runValueHistories(t)
 	h.runExports(t)
 	h.runUnreadable(t)
