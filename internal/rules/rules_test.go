@@ -170,7 +170,7 @@ func TestOwners(t *testing.T) {
 		"github.com/envoyproxy":           {"agent/gateway/envoy"},
 		"go.etcd.io/etcd/client/v3":       {"registry/etcdstore", "internal/embedded/etcdtest"},
 		"go.etcd.io/etcd/server/v3":       {"internal/embedded"},
-		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow", "proto/natsconn"},
+		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow", "agent/decisionlog/natssink", "proto/natsconn"},
 		"github.com/nats-io/nats-server":  {"internal/embedded"},
 		"github.com/yuin/gopher-lua":      {"engine/lua"},
 		"github.com/hashicorp/golang-lru": {"agent/cache", "registry"},
