@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -93,6 +95,12 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
 	CounterMetrics bool
+
+	// Tracer makes the spans of activations; nil for none. TracedAgents is as in follow.Config.
+	Tracer       trace.Tracer
+	TracedAgents int
+	// CallTracing says how calls are traced; nil: they are not.
+	CallTracing *calltrace.Config
 }
 
 // Agent is one node's. It is safe for concurrent use.
@@ -103,6 +111,7 @@ type Agent struct {
 	contents *contents
 	host     *host.Host
 	executor *execute.Executor
+	traces   *calltrace.Tracer // of calls; nil: there are none
 	workers  *worker.Pool
 	router   gateway.Executor // over both
 	tests    gateway.Executor // the same for tests of candidates
@@ -238,6 +247,12 @@ func (a *Agent) tellLost(loaded *store.Loaded) {
 }
 
 func (a *Agent) assemble(registry follow.Registry) (err error) {
+	var observers []execute.Observer
+	var traced func(script.Object, trace.SpanContext)
+	if a.cfg.CallTracing != nil {
+		a.traces = calltrace.New(*a.cfg.CallTracing)
+		observers, traced = append(observers, a.traces), a.traces.Activated
+	}
 	a.feed = &follow.NATS{URLs: a.cfg.NATS, Security: a.cfg.NATSSecurity, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Group: a.state.group, Agent: a.cfg.Name, Log: a.log}
 	if err := a.provide(); err != nil {
 		return err
@@ -246,6 +261,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
 		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		Tracer: a.cfg.Tracer, TracedAgents: a.cfg.TracedAgents, Traced: traced,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -254,7 +270,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values,
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics, Observers: observers,
 	})
 	if err != nil {
 		return err

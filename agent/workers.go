@@ -24,6 +24,7 @@ func (a *Agent) startWorkers() error {
 			changed()
 		}
 	}
+	cfg.Traces = a.traces
 	cfg.Host, cfg.MaxWaiting, cfg.Log, cfg.Metrics = a.host, a.cfg.MaxWaiting, a.log, a.cfg.Metrics
 	pool, err := worker.New(cfg)
 	if err != nil {

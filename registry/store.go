@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -464,6 +465,8 @@ type Transaction struct {
 	// Sources are of the sources, and contents of values, that the transaction has
 	// brought, those that the store tells of right away: Store.Sources has all.
 	Sources []Source
+	// Trace is the trace context that the commit had, which Go's context carried; zero if none.
+	Trace tracecontext.Context
 }
 
 // Objects yields all that the transaction changed, always in the same order. They

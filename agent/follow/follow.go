@@ -15,18 +15,21 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -89,8 +92,9 @@ type Reporter interface {
 type Item struct {
 	Key      string // of the object, as script.Object has it
 	Object   script.Object
-	Sealed   []byte // the envelope of its entry
-	SealedBy string // the key that the envelope says to be signed by; "" for none
+	Sealed   []byte               // the envelope of its entry
+	SealedBy string               // the key that the envelope says to be signed by; "" for none
+	Trace    tracecontext.Context // that the event brought it in; zero if none
 }
 
 // State is the agent's own: what it keeps and what it runs. The follower is its
@@ -178,6 +182,13 @@ type Config struct {
 	// Recall, if not nil, is called from one goroutine when the registry asks this agent for
 	// copies. It returns at once.
 	Recall func(Recall)
+
+	// Tracer makes the spans of activations; nil for none. About TracedAgents agents of all that follow
+	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what went
+	// live with such a span, from one goroutine at a time.
+	Tracer       trace.Tracer
+	TracedAgents int
+	Traced       func(live script.Object, span trace.SpanContext)
 
 	State    State
 	Registry Registry
@@ -370,6 +381,7 @@ func (f *Follower) takeIn(now time.Time) {
 		case m.beacon != nil:
 			if f.machine.takeBeacon(m.beacon) {
 				f.status.slow(m.beacon.reportEach)
+				f.applier.traces.agents.Store(int32(min(m.beacon.agents, math.MaxInt32))) //nolint:gosec // it fits
 			}
 		case m.tail != nil:
 			f.tail(now, m.tail)

@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -22,8 +23,9 @@ const (
 )
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
-// just now. A trial is a call that one of a script's tests makes.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) error {
+// just now. Used gets what the process says that the call used. A trial is a call that one of a script's
+// tests makes.
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) error {
 	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
 	asked, limits := call.Script, script.Limits{}
@@ -61,6 +63,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if err != nil {
 		return t.lost(ctx, err)
 	}
+	used.Instructions, used.Allocated = resp.GetInstructions(), resp.GetAllocated()
 	return believe(resp, limits.ResultBytes, reply)
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -33,6 +34,9 @@ const (
 	asksASecond = 1000    // and as many at once
 	logsASecond = 100     // of them may bring lines
 	sentASecond = 64 << 20
+
+	tracesASecond = 20 // of them may bring calls that are traced
+	maxTraced     = 64 // calls of one request
 
 	maxLogged      = 64 // lines of one request
 	maxLoggedLine  = 8 << 10
@@ -134,6 +138,25 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		}
 	}
 	return &workerv1.CountResponse{}, nil
+}
+
+// Trace implements workerv1.HomeServer.
+func (h *home) Trace(ctx context.Context, req *workerv1.TraceRequest) (*workerv1.TraceResponse, error) {
+	if err := h.asked.WaitN(ctx, asksASecond/tracesASecond); err != nil {
+		return nil, err
+	}
+	t, traces := h.tenant.Load(), h.cfg.Traces
+	if t == nil || traces == nil {
+		return &workerv1.TraceResponse{}, nil
+	}
+	traces.Dropped(min(req.GetDropped(), maxCalls))
+	calls := req.GetCalls()
+	for _, m := range calls[:min(len(calls), maxTraced)] {
+		if c, ok := t.traced(m, time.Now()); ok {
+			traces.Record(c)
+		}
+	}
+	return &workerv1.TraceResponse{}, nil
 }
 
 // level reads a level; what is none is Info.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -30,13 +33,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+	start, used := time.Now(), engine.Used{}
 	name, _, _ := strings.Cut(call.Script, "/")
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -55,7 +59,20 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if err != nil {
 		reply.Result.Reset()
 	}
+	r.observe(ctx, call, reply, err, start, used)
 	return err
+}
+
+// observe has the call traced, wherever it ended.
+func (r *router) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used) {
+	traces := r.pool.cfg.Traces
+	if r.trial || traces == nil {
+		return
+	}
+	e := execute.Ended{Call: call, Reply: reply, Err: err, Kind: script.KindOf(err), Start: start, Took: time.Since(start), Used: used}
+	name, _, _ := strings.Cut(call.Script, "@")
+	e.Release = r.pool.cfg.Node.Table.Get(name)
+	_ = traces.Ended(ctx, &e) // it refuses no answer
 }
 
 // ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -73,6 +74,8 @@ type Config struct {
 
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
+	// Traces makes the spans of calls; nil if nobody does.
+	Traces *calltrace.Tracer
 	// Changed is called when what Quarantined returns has changed, and when a process has caught up
 	// with what Lags returns, from any goroutine.
 	Changed func()

@@ -14,6 +14,9 @@
 // Write.RequestID, within an hour. Writes of values and of tenants' settings have no
 // id: see DataWrite.
 //
+// A context of a W3C trace, such as that of a span of OpenTelemetry, goes to the registry with each request:
+// what the registry and its agents do about it is part of the trace.
+//
 // Who shares a script with other writers sets ExpectedRevision, so that nobody
 // undoes what another one did without having seen it.
 package registryclient
@@ -134,7 +137,8 @@ func Dial(address string, opts ...Option) (*Client, error) {
 		grpc.WithChainUnaryInterceptor(retry.UnaryClientInterceptor(
 			retry.WithCodes(codes.Unavailable),
 			retry.WithBackoff(retry.BackoffExponentialWithJitterBounded(100*time.Millisecond, 0.2, time.Second)),
-		)),
+		), traceUnary),
+		grpc.WithChainStreamInterceptor(traceStream),
 	}, socket...)
 	conn, err := grpc.NewClient(endpoint, append(dial, o.dial...)...)
 	if err != nil {

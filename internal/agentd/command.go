@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
 
@@ -20,6 +22,7 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
+		traces  tracing.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -53,7 +56,10 @@ Every flag can be set by the environment variable behind it.`,
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
 			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
 			garbage.LeaveRoom(cmd.Context())
-			return Run(cmd.Context(), cfg)
+			return traces.Run(cmd.Context(), "scriptorium-agent", cfg.Name, log, func(t *tracing.Tracing) error {
+				cfg.Tracing = t
+				return Run(cmd.Context(), cfg)
+			})
 		},
 	}
 	hostname, err := os.Hostname()
@@ -84,6 +90,8 @@ Every flag can be set by the environment variable behind it.`,
 	cfg.Port.addFlags(flags)
 	cfg.Security.AddFlags(flags)
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
+	flags.IntVar(&cfg.TracedAgents, "traced-agents", follow.DefaultTracedAgents, "agents of the fleet, about, that trace how they activate a change that is traced")
 	flagenv.Bind(cmd)
 	cmd.AddCommand(WorkerCommand(), PrepareCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

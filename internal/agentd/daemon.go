@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
@@ -25,6 +26,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -60,6 +62,9 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it. TracedAgents is as in agent.Config.
+	Tracing      *tracing.Tracing
+	TracedAgents int
 }
 
 // server is what every protocol's server is.
@@ -120,6 +125,9 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.Tracing.Register(cfg.Metrics); err != nil {
+		return nil, err
+	}
 	sockets := newTenantSockets(cfg)
 	n, err := node.Open(node.Config{
 		Config: agent.Config{
@@ -127,6 +135,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
 		Tenants: cfg.Tenants, Security: cfg.Security,
 	})
@@ -147,6 +156,15 @@ func Start(cfg Config) (*Daemon, error) {
 	}
 	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", cfg.Tenants)
 	return d, nil
+}
+
+// callTracing returns how calls are traced; nil if they are not.
+func callTracing(t *tracing.Tracing) *calltrace.Config {
+	calls := t.Calls()
+	if calls == nil {
+		return nil
+	}
+	return &calltrace.Config{Tracer: calls.Tracer, Sampling: calls.Sampling, Rate: calls.Rate, Dropped: calls.Dropped, Continue: calls.Continue}
 }
 
 // accessRules returns the rules in the values of --allow, or those of an agent without any. A variable

@@ -15,6 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/operator/bootstrap"
 	"github.com/scriptorium-dev/scriptorium/operator/controller"
@@ -34,6 +35,7 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
+		traces  tracing.Options
 		hook    webhook.Config
 		serve   bool
 		qps     float32
@@ -73,7 +75,10 @@ Every flag can be set by the environment variable behind it.`,
 			if serve {
 				cfg.Webhook = &hook
 			}
-			return Run(cmd.Context(), cfg)
+			return traces.Run(cmd.Context(), "scriptorium-operator", "", log, func(t *tracing.Tracing) error {
+				cfg.Tracing = t
+				return Run(cmd.Context(), cfg)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -92,6 +97,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	cmd.AddCommand(bootstrap.Command())

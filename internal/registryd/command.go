@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
 
@@ -19,7 +20,10 @@ func Command() *cobra.Command { return CommandWith(Config{}) }
 
 // CommandWith is Command with what has no flag, such as the clock of a test.
 func CommandWith(cfg Config) *cobra.Command {
-	var logging obs.LogOptions
+	var (
+		logging obs.LogOptions
+		traces  tracing.Options
+	)
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",
@@ -56,7 +60,10 @@ Every flag can be set by the environment variable behind it.`,
 				return err
 			}
 			cfg.Log, cfg.Metrics = log, obs.NewMetrics()
-			return Run(cmd.Context(), cfg)
+			return traces.Run(cmd.Context(), "scriptorium-registry", "", log, func(t *tracing.Tracing) error {
+				cfg.Tracing = t
+				return Run(cmd.Context(), cfg)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -73,6 +80,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(initCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

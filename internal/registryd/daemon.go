@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
@@ -56,6 +57,8 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it.
+	Tracing *tracing.Tracing
 	// Engines check sources; those of this edition of Scriptorium if nil.
 	Engines map[string]engine.Checker
 	// Clock tells the time that is stored, and compared with what is stored; time.Now if nil.
@@ -135,7 +138,7 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	store, err := etcdstore.Open(etcdstore.Config{
-		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
+		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(), Tracer: cfg.Tracing.Tracer(),
 	})
 	if err != nil {
 		return nil, err

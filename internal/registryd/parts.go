@@ -53,6 +53,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Sessions:   d.sessions,
 		Reports:    d.fleet.Heard,
 		RollCalled: d.fleet.RollCalled,
+		Tracer:     cfg.Tracing.Tracer(),
 		Log:        cfg.Log,
 	})
 	if err != nil {
@@ -64,12 +65,13 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Clock:          cfg.Clock,
 		Publisher:      d.fan,
 		ReportInterval: d.fleet.ReportInterval,
+		Agents:         d.fleet.Following,
 		Retention:      cfg.TombstoneRetention,
 		Log:            cfg.Log,
 	})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -126,8 +128,8 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 
 		Authentication: d.secure.authentication,
 
-		Unary:  []grpc.UnaryServerInterceptor{m.grpc.UnaryServerInterceptor()},
-		Stream: []grpc.StreamServerInterceptor{m.grpc.StreamServerInterceptor()},
+		Unary:  []grpc.UnaryServerInterceptor{m.grpc.UnaryServerInterceptor(), cfg.Tracing.UnaryServer()},
+		Stream: []grpc.StreamServerInterceptor{m.grpc.StreamServerInterceptor(), cfg.Tracing.StreamServer()},
 	}
 }
 

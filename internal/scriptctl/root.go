@@ -41,6 +41,7 @@ Environment:
   SCRIPTORIUM_TOKEN     a bearer token for the registry, when --token-file is not
                         given; SCRIPTORIUM_CA, _CERT, _KEY, _TOKEN_FILE and
                         _INSECURE_PLAINTEXT stand for the flags of those names
+  TRACEPARENT           the W3C trace that changes and calls are part of
   NO_COLOR              no colours when set
 
 With -o json, or yaml, the result is on standard output. Standard error then has one
@@ -80,7 +81,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	a := &app{Streams: streams}
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(withTrace(ctx))
 	if a.client != nil {
 		_ = a.client.Close() // nothing is in flight
 	}

@@ -43,8 +43,9 @@ import (
 //	                             maxAnnounced, which each such transaction overwrites
 //	meta/fleet                   the registry's identity
 //	meta/freeze                  scriptorium.script.v1.Freeze
-//	meta/head                    empty; written by each transaction, so that its
-//	                             mod revision is that of the last one
+//	meta/head                    the W3C traceparent of the transaction, or empty;
+//	                             written by each, so that its mod revision is that
+//	                             of the last one
 //	meta/heads/<tenant>          the same of each tenant; never removed
 //	meta/loss                    how many objects' loss an administrator accepted last
 //	meta/removals/<tenant>       empty; written with each of the tenant's objects that is

@@ -72,6 +72,16 @@ func (f *Fleet) followers(tenant string) []*group {
 	return groups
 }
 
+// Following returns how many agents that follow just these tenants are connected.
+func (f *Fleet) Following(tenants script.Selector) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if g := f.groups[tenants.String()]; g != nil {
+		return g.levels.count
+	}
+	return 0
+}
+
 // Connected returns the names of the connected agents that follow the tenant.
 func (f *Fleet) Connected(tenant string) (names []string) {
 	f.mu.Lock()

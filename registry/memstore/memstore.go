@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -198,7 +199,7 @@ func (s *Store) History(_ context.Context, name script.Name) ([]script.HistoryEn
 }
 
 // Commit implements registry.Store.
-func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, error) {
+func (s *Store) Commit(ctx context.Context, c registry.Commit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayCommit(c); err != nil {
@@ -206,7 +207,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	}
 	var t transaction
 	s.apply(&t, c)
-	return s.changed(c.Release.Name.Tenant, t), nil
+	return s.changed(ctx, c.Release.Name.Tenant, t), nil
 }
 
 // mayCommit returns an error if a guard of the commit does not hold.
@@ -295,7 +296,7 @@ func (s *Store) change(t *transaction, release script.Release, entry script.Hist
 
 // changed makes t the next transaction, which touched the tenant, and returns its
 // revision.
-func (s *Store) changed(tenant string, t transaction) script.Revision {
+func (s *Store) changed(ctx context.Context, tenant string, t transaction) script.Revision {
 	s.last++
 	s.head = s.last
 	s.heads[tenant] = s.head
@@ -307,7 +308,7 @@ func (s *Store) changed(tenant string, t transaction) script.Revision {
 		}
 	}
 	s.written++
-	t.Revision, t.Written = s.head, s.written
+	t.Revision, t.Written, t.Trace = s.head, s.written, tracecontext.From(ctx)
 	for _, audit := range t.audit {
 		if audit != (script.AuditEntry{}) {
 			audit.Revision = s.head

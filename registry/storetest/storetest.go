@@ -74,6 +74,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ValuePaging", h.testValuePaging)
 	t.Run("Tenants", h.testTenants)
 	t.Run("ObjectsAreWatched", h.testObjectsAreWatched)
+	t.Run("TransactionsHaveTraces", h.testTransactionsHaveTraces)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
 	h.runValueHistories(t)

@@ -98,7 +98,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()),
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Observers: s.observers(),
 		Metrics: s.metrics,
 	})
 	if err != nil {

@@ -527,7 +527,9 @@ type Event struct {
 	Entries [][]byte `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
 	// If the event removes an object: how many objects of the group registries have
 	// removed since the fleet was founded.
-	Removals      int64 `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
+	Removals int64 `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
+	// The W3C traceparent of the transaction; empty if it has none. An older registry leaves this out.
+	Traceparent   string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +620,13 @@ func (x *Event) GetRemovals() int64 {
 	return 0
 }
 
+func (x *Event) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // Beacon says every second where the feed is.
 type Beacon struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -648,7 +657,10 @@ type Beacon struct {
 	// The values of Session.key_id that the registry knows. An agent whose session has another
 	// one asks for a new session: the registry does not believe its reports. An older
 	// registry leaves this out.
-	SessionKeys   []string `protobuf:"bytes,12,rep,name=session_keys,json=sessionKeys,proto3" json:"session_keys,omitempty"`
+	SessionKeys []string `protobuf:"bytes,12,rep,name=session_keys,json=sessionKeys,proto3" json:"session_keys,omitempty"`
+	// How many agents of the group are connected. They use it to choose those that trace an activation.
+	// An older registry leaves this out.
+	Agents        int32 `protobuf:"varint,13,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,6 +777,13 @@ func (x *Beacon) GetSessionKeys() []string {
 		return x.SessionKeys
 	}
 	return nil
+}
+
+func (x *Beacon) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 // RollCall asks every agent for its status: a registry sends it when it starts.
@@ -2085,7 +2104,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x06object\x18\x02 \x01(\v2\x1c.scriptorium.event.v1.ObjectR\x06object\"0\n" +
 	"\bChecksum\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xb0\x02\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xd2\x02\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
@@ -2094,7 +2113,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\fcommitted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x18\n" +
 	"\aentries\x18\b \x03(\fR\aentries\x12\x1a\n" +
-	"\bremovals\x18\t \x01(\x03R\bremovalsJ\x04\b\x04\x10\x05\"\xe0\x03\n" +
+	"\bremovals\x18\t \x01(\x03R\bremovals\x12 \n" +
+	"\vtraceparent\x18\n" +
+	" \x01(\tR\vtraceparentJ\x04\b\x04\x10\x05\"\xf8\x03\n" +
 	"\x06Beacon\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12#\n" +
 	"\rhead_revision\x18\x02 \x01(\x03R\fheadRevision\x123\n" +
@@ -2110,7 +2131,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"unreadable\x124\n" +
 	"\x16accepted_loss_revision\x18\v \x01(\x03R\x14acceptedLossRevision\x12!\n" +
-	"\fsession_keys\x18\f \x03(\tR\vsessionKeys\" \n" +
+	"\fsession_keys\x18\f \x03(\tR\vsessionKeys\x12\x16\n" +
+	"\x06agents\x18\r \x01(\x05R\x06agents\" \n" +
 	"\bRollCall\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\"\xa0\x04\n" +
 	"\x04Page\x12\x14\n" +

@@ -14,6 +14,8 @@ import (
 	v11 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -43,8 +45,10 @@ type Assignment struct {
 	Capped     bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
 	Quarantine *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
 	// The agent's name and labels, which decide what of candidates runs here.
-	Agent         string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Agent  string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Which calls are traced; absent for none.
+	Tracing       *CallTracing `protobuf:"bytes,11,opt,name=tracing,proto3" json:"tracing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +153,82 @@ func (x *Assignment) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Assignment) GetTracing() *CallTracing {
+	if x != nil {
+		return x.Tracing
+	}
+	return nil
+}
+
+// CallTracing says which calls are traced: see calltrace.Config.
+type CallTracing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parent        bool                   `protobuf:"varint,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	Ratio         float64                `protobuf:"fixed64,2,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	Rate          int32                  `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	Continues     bool                   `protobuf:"varint,4,opt,name=continues,proto3" json:"continues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallTracing) Reset() {
+	*x = CallTracing{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallTracing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallTracing) ProtoMessage() {}
+
+func (x *CallTracing) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallTracing.ProtoReflect.Descriptor instead.
+func (*CallTracing) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CallTracing) GetParent() bool {
+	if x != nil {
+		return x.Parent
+	}
+	return false
+}
+
+func (x *CallTracing) GetRatio() float64 {
+	if x != nil {
+		return x.Ratio
+	}
+	return 0
+}
+
+func (x *CallTracing) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *CallTracing) GetContinues() bool {
+	if x != nil {
+		return x.Continues
+	}
+	return false
+}
+
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Put   []*v1.Object           `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
@@ -163,7 +243,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -175,7 +255,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -188,7 +268,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ApplyRequest) GetPut() []*v1.Object {
@@ -220,7 +300,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -232,7 +312,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -245,7 +325,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 type ServeRequest struct {
@@ -256,7 +336,7 @@ type ServeRequest struct {
 
 func (x *ServeRequest) Reset() {
 	*x = ServeRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +348,7 @@ func (x *ServeRequest) String() string {
 func (*ServeRequest) ProtoMessage() {}
 
 func (x *ServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +361,7 @@ func (x *ServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeRequest.ProtoReflect.Descriptor instead.
 func (*ServeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 type ServeResponse struct {
@@ -292,7 +372,7 @@ type ServeResponse struct {
 
 func (x *ServeResponse) Reset() {
 	*x = ServeResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +384,7 @@ func (x *ServeResponse) String() string {
 func (*ServeResponse) ProtoMessage() {}
 
 func (x *ServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +397,7 @@ func (x *ServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeResponse.ProtoReflect.Descriptor instead.
 func (*ServeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 // A call that came to a socket of the agent. It and its answer travel in frames, over
@@ -347,7 +427,7 @@ type ExecuteRequest struct {
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +439,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +452,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecuteRequest) GetScript() string {
@@ -446,14 +526,17 @@ type ExecuteResponse struct {
 	// What went wrong, if something did.
 	Error *v11.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// The version may have an on_response.
-	OnResponse    bool `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	OnResponse bool `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	// What the program used.
+	Instructions  uint64 `protobuf:"varint,6,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Allocated     uint64 `protobuf:"varint,7,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +548,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +561,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecuteResponse) GetResults() [][]byte {
@@ -516,6 +599,20 @@ func (x *ExecuteResponse) GetOnResponse() bool {
 	return false
 }
 
+func (x *ExecuteResponse) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *ExecuteResponse) GetAllocated() uint64 {
+	if x != nil {
+		return x.Allocated
+	}
+	return 0
+}
+
 type QuarantineRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Scripts []*Quarantined         `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
@@ -528,7 +625,7 @@ type QuarantineRequest struct {
 
 func (x *QuarantineRequest) Reset() {
 	*x = QuarantineRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +637,7 @@ func (x *QuarantineRequest) String() string {
 func (*QuarantineRequest) ProtoMessage() {}
 
 func (x *QuarantineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +650,7 @@ func (x *QuarantineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QuarantineRequest) GetScripts() []*Quarantined {
@@ -582,7 +679,7 @@ type Quarantined struct {
 
 func (x *Quarantined) Reset() {
 	*x = Quarantined{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +691,7 @@ func (x *Quarantined) String() string {
 func (*Quarantined) ProtoMessage() {}
 
 func (x *Quarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +704,7 @@ func (x *Quarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantined.ProtoReflect.Descriptor instead.
 func (*Quarantined) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Quarantined) GetScript() string {
@@ -632,7 +729,7 @@ type QuarantineResponse struct {
 
 func (x *QuarantineResponse) Reset() {
 	*x = QuarantineResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +741,7 @@ func (x *QuarantineResponse) String() string {
 func (*QuarantineResponse) ProtoMessage() {}
 
 func (x *QuarantineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +754,7 @@ func (x *QuarantineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 type DrainRequest struct {
@@ -668,7 +765,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +777,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +790,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 type DrainResponse struct {
@@ -704,7 +801,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +813,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +826,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 type ContentRequest struct {
@@ -741,7 +838,7 @@ type ContentRequest struct {
 
 func (x *ContentRequest) Reset() {
 	*x = ContentRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +850,7 @@ func (x *ContentRequest) String() string {
 func (*ContentRequest) ProtoMessage() {}
 
 func (x *ContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +863,7 @@ func (x *ContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentRequest.ProtoReflect.Descriptor instead.
 func (*ContentRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ContentRequest) GetDigest() []byte {
@@ -785,7 +882,7 @@ type ContentResponse struct {
 
 func (x *ContentResponse) Reset() {
 	*x = ContentResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +894,7 @@ func (x *ContentResponse) String() string {
 func (*ContentResponse) ProtoMessage() {}
 
 func (x *ContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +907,7 @@ func (x *ContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentResponse.ProtoReflect.Descriptor instead.
 func (*ContentResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ContentResponse) GetContent() []byte {
@@ -831,7 +928,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +940,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +953,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LogRequest) GetLines() []*LogLine {
@@ -888,7 +985,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +997,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1010,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogLine) GetLevel() string {
@@ -959,7 +1056,7 @@ type LogResponse struct {
 
 func (x *LogResponse) Reset() {
 	*x = LogResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1068,7 @@ func (x *LogResponse) String() string {
 func (*LogResponse) ProtoMessage() {}
 
 func (x *LogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1081,7 @@ func (x *LogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogResponse.ProtoReflect.Descriptor instead.
 func (*LogResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 type CountRequest struct {
@@ -996,7 +1093,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1105,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1118,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CountRequest) GetCounts() []*Count {
@@ -1052,7 +1149,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1161,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1174,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Count) GetScript() string {
@@ -1137,7 +1234,7 @@ type CountResponse struct {
 
 func (x *CountResponse) Reset() {
 	*x = CountResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1246,7 @@ func (x *CountResponse) String() string {
 func (*CountResponse) ProtoMessage() {}
 
 func (x *CountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,14 +1259,246 @@ func (x *CountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
 func (*CountResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+type TraceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Calls []*TracedCall          `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Calls that were left out before these.
+	Dropped       uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceRequest) Reset() {
+	*x = TraceRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceRequest) ProtoMessage() {}
+
+func (x *TraceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
+func (*TraceRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *TraceRequest) GetCalls() []*TracedCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TraceRequest) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// TracedCall is a call that has ended.
+type TracedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant; empty if there is no such script, and asked is what the caller named.
+	Script     string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Asked      string `protobuf:"bytes,2,opt,name=asked,proto3" json:"asked,omitempty"`
+	Version    uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Digest     []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	OnResponse bool   `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	Protocol   string `protobuf:"bytes,6,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Caller     string `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
+	// What went wrong, if something did.
+	Error         *v11.Error             `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	Start         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start,proto3" json:"start,omitempty"`
+	Took          *durationpb.Duration   `protobuf:"bytes,10,opt,name=took,proto3" json:"took,omitempty"`
+	Instructions  uint64                 `protobuf:"varint,11,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Allocated     uint64                 `protobuf:"varint,12,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	Traceparent   string                 `protobuf:"bytes,13,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedCall) Reset() {
+	*x = TracedCall{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedCall) ProtoMessage() {}
+
+func (x *TracedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedCall.ProtoReflect.Descriptor instead.
+func (*TracedCall) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TracedCall) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *TracedCall) GetAsked() string {
+	if x != nil {
+		return x.Asked
+	}
+	return ""
+}
+
+func (x *TracedCall) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TracedCall) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *TracedCall) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
+}
+
+func (x *TracedCall) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *TracedCall) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *TracedCall) GetError() *v11.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *TracedCall) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *TracedCall) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *TracedCall) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *TracedCall) GetAllocated() uint64 {
+	if x != nil {
+		return x.Allocated
+	}
+	return 0
+}
+
+func (x *TracedCall) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+type TraceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceResponse) Reset() {
+	*x = TraceResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceResponse) ProtoMessage() {}
+
+func (x *TraceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
+func (*TraceResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xf2\x03\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1187,10 +1516,16 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"quarantine\x12\x14\n" +
 	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12<\n" +
+	"\atracing\x18\v \x01(\v2\".scriptorium.worker.v1.CallTracingR\atracing\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"m\n" +
+	"\vCallTracing\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\bR\x06parent\x12\x14\n" +
+	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x05R\x04rate\x12\x1c\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"j\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\tR\x04gone\x12\x16\n" +
@@ -1208,14 +1543,16 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\von_response\x18\a \x01(\bR\n" +
 	"onResponse\x12\x1a\n" +
 	"\bprotocol\x18\b \x01(\tR\bprotocol\x12\x16\n" +
-	"\x06caller\x18\t \x01(\tR\x06caller\"\xb2\x01\n" +
+	"\x06caller\x18\t \x01(\tR\x06caller\"\xf4\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x122\n" +
 	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x1f\n" +
 	"\von_response\x18\x05 \x01(\bR\n" +
-	"onResponse\"m\n" +
+	"onResponse\x12\"\n" +
+	"\finstructions\x18\x06 \x01(\x04R\finstructions\x12\x1c\n" +
+	"\tallocated\x18\a \x01(\x04R\tallocated\"m\n" +
 	"\x11QuarantineRequest\x12<\n" +
 	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.QuarantinedR\ascripts\x12\x1a\n" +
 	"\bsuspects\x18\x02 \x03(\tR\bsuspects\"Y\n" +
@@ -1251,17 +1588,39 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse2\xe7\x02\n" +
+	"\rCountResponse\"a\n" +
+	"\fTraceRequest\x127\n" +
+	"\x05calls\x18\x01 \x03(\v2!.scriptorium.worker.v1.TracedCallR\x05calls\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"\xba\x03\n" +
+	"\n" +
+	"TracedCall\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x14\n" +
+	"\x05asked\x18\x02 \x01(\tR\x05asked\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x1f\n" +
+	"\von_response\x18\x05 \x01(\bR\n" +
+	"onResponse\x12\x1a\n" +
+	"\bprotocol\x18\x06 \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06caller\x18\a \x01(\tR\x06caller\x122\n" +
+	"\x05error\x18\b \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x120\n" +
+	"\x05start\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12-\n" +
+	"\x04took\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\"\n" +
+	"\finstructions\x18\v \x01(\x04R\finstructions\x12\x1c\n" +
+	"\tallocated\x18\f \x01(\x04R\tallocated\x12 \n" +
+	"\vtraceparent\x18\r \x01(\tR\vtraceparent\"\x0f\n" +
+	"\rTraceResponse2\xe7\x02\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\x82\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xd6\x02\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
-	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
+	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12R\n" +
+	"\x05Trace\x12#.scriptorium.worker.v1.TraceRequest\x1a$.scriptorium.worker.v1.TraceResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_proto_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -1275,63 +1634,76 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
-	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
-	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
-	(*ApplyResponse)(nil),      // 2: scriptorium.worker.v1.ApplyResponse
-	(*ServeRequest)(nil),       // 3: scriptorium.worker.v1.ServeRequest
-	(*ServeResponse)(nil),      // 4: scriptorium.worker.v1.ServeResponse
-	(*ExecuteRequest)(nil),     // 5: scriptorium.worker.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),    // 6: scriptorium.worker.v1.ExecuteResponse
-	(*QuarantineRequest)(nil),  // 7: scriptorium.worker.v1.QuarantineRequest
-	(*Quarantined)(nil),        // 8: scriptorium.worker.v1.Quarantined
-	(*QuarantineResponse)(nil), // 9: scriptorium.worker.v1.QuarantineResponse
-	(*DrainRequest)(nil),       // 10: scriptorium.worker.v1.DrainRequest
-	(*DrainResponse)(nil),      // 11: scriptorium.worker.v1.DrainResponse
-	(*ContentRequest)(nil),     // 12: scriptorium.worker.v1.ContentRequest
-	(*ContentResponse)(nil),    // 13: scriptorium.worker.v1.ContentResponse
-	(*LogRequest)(nil),         // 14: scriptorium.worker.v1.LogRequest
-	(*LogLine)(nil),            // 15: scriptorium.worker.v1.LogLine
-	(*LogResponse)(nil),        // 16: scriptorium.worker.v1.LogResponse
-	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
-	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
-	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	nil,                        // 20: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),          // 21: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 22: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 23: scriptorium.script.v1.StepCalls
+	(*Assignment)(nil),            // 0: scriptorium.worker.v1.Assignment
+	(*CallTracing)(nil),           // 1: scriptorium.worker.v1.CallTracing
+	(*ApplyRequest)(nil),          // 2: scriptorium.worker.v1.ApplyRequest
+	(*ApplyResponse)(nil),         // 3: scriptorium.worker.v1.ApplyResponse
+	(*ServeRequest)(nil),          // 4: scriptorium.worker.v1.ServeRequest
+	(*ServeResponse)(nil),         // 5: scriptorium.worker.v1.ServeResponse
+	(*ExecuteRequest)(nil),        // 6: scriptorium.worker.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),       // 7: scriptorium.worker.v1.ExecuteResponse
+	(*QuarantineRequest)(nil),     // 8: scriptorium.worker.v1.QuarantineRequest
+	(*Quarantined)(nil),           // 9: scriptorium.worker.v1.Quarantined
+	(*QuarantineResponse)(nil),    // 10: scriptorium.worker.v1.QuarantineResponse
+	(*DrainRequest)(nil),          // 11: scriptorium.worker.v1.DrainRequest
+	(*DrainResponse)(nil),         // 12: scriptorium.worker.v1.DrainResponse
+	(*ContentRequest)(nil),        // 13: scriptorium.worker.v1.ContentRequest
+	(*ContentResponse)(nil),       // 14: scriptorium.worker.v1.ContentResponse
+	(*LogRequest)(nil),            // 15: scriptorium.worker.v1.LogRequest
+	(*LogLine)(nil),               // 16: scriptorium.worker.v1.LogLine
+	(*LogResponse)(nil),           // 17: scriptorium.worker.v1.LogResponse
+	(*CountRequest)(nil),          // 18: scriptorium.worker.v1.CountRequest
+	(*Count)(nil),                 // 19: scriptorium.worker.v1.Count
+	(*CountResponse)(nil),         // 20: scriptorium.worker.v1.CountResponse
+	(*TraceRequest)(nil),          // 21: scriptorium.worker.v1.TraceRequest
+	(*TracedCall)(nil),            // 22: scriptorium.worker.v1.TracedCall
+	(*TraceResponse)(nil),         // 23: scriptorium.worker.v1.TraceResponse
+	nil,                           // 24: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),             // 25: scriptorium.event.v1.Object
+	(*v11.Error)(nil),             // 26: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),         // 27: scriptorium.script.v1.StepCalls
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
-	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	20, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
-	21, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	22, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
-	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	22, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
-	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
-	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	23, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	23, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	1,  // 10: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 11: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 12: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 13: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 14: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 15: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 16: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	2,  // 17: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 18: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 19: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 20: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 21: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 22: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 23: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
+	24, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	1,  // 2: scriptorium.worker.v1.Assignment.tracing:type_name -> scriptorium.worker.v1.CallTracing
+	25, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	26, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	9,  // 5: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
+	26, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	16, // 7: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
+	19, // 8: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
+	27, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	27, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	22, // 11: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
+	26, // 12: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
+	28, // 13: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
+	29, // 14: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
+	2,  // 15: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	4,  // 16: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	8,  // 17: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	11, // 18: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	13, // 19: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	15, // 20: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	18, // 21: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	21, // 22: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
+	3,  // 23: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	5,  // 24: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	10, // 25: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	12, // 26: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	14, // 27: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	17, // 28: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	20, // 29: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	23, // 30: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1345,7 +1717,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -257,6 +257,7 @@ const (
 	Home_Content_FullMethodName = "/scriptorium.worker.v1.Home/Content"
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
 	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
+	Home_Trace_FullMethodName   = "/scriptorium.worker.v1.Home/Trace"
 )
 
 // HomeClient is the client API for Home service.
@@ -271,6 +272,8 @@ type HomeClient interface {
 	Log(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
+	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
+	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
 }
 
 type homeClient struct {
@@ -311,6 +314,16 @@ func (c *homeClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *homeClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TraceResponse)
+	err := c.cc.Invoke(ctx, Home_Trace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HomeServer is the server API for Home service.
 // All implementations must embed UnimplementedHomeServer
 // for forward compatibility.
@@ -323,6 +336,8 @@ type HomeServer interface {
 	Log(context.Context, *LogRequest) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
+	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
+	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -341,6 +356,9 @@ func (UnimplementedHomeServer) Log(context.Context, *LogRequest) (*LogResponse, 
 }
 func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
+}
+func (UnimplementedHomeServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -417,6 +435,24 @@ func _Home_Count_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TraceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Trace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Trace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Trace(ctx, req.(*TraceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Home_ServiceDesc is the grpc.ServiceDesc for Home service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -435,6 +471,10 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Count",
 			Handler:    _Home_Count_Handler,
+		},
+		{
+			MethodName: "Trace",
+			Handler:    _Home_Trace_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
