@@ -106,6 +106,17 @@ func (s Signal) exporter() (string, error) {
 	return "", script.Errorf(script.Invalid, name, "%.80q is no exporter that is known here: want %s or %s", value, strings.Join(known[:len(known)-1], ", "), None)
 }
 
+// OTLP returns where the signal goes if a flag turns it on: to the endpoint of OTLP, whatever the
+// environment says of the exporter. An error is Invalid and names the variable.
+func (s Signal) OTLP() (t Target, err error) {
+	if err := s.check(); err != nil {
+		return t, err
+	}
+	t.Exporter = OTLP
+	t.Protocol, err = s.protocol()
+	return t, err
+}
+
 func (s Signal) protocol() (string, error) {
 	protocol := HTTP
 	for _, name := range []string{otlpPrefix + "PROTOCOL", s.prefix() + "PROTOCOL"} {
