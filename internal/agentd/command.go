@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -11,11 +12,16 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
+	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
+
+// service is the name of agents in what they export over OTLP.
+const service = "scriptorium-agent"
 
 // Command returns the agentd command.
 func Command() *cobra.Command {
@@ -54,11 +60,17 @@ Every flag can be set by the environment variable behind it.`,
 				return err
 			}
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
-			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
+			cfg.Metrics = obs.NewMetrics()
 			garbage.LeaveRoom(cmd.Context())
-			return traces.Run(cmd.Context(), "scriptorium-agent", cfg.Name, log, func(t *tracing.Tracing) error {
-				cfg.Tracing = t
-				return Run(cmd.Context(), cfg)
+			logs := otlplogs.Config{
+				Service: service, Instance: cfg.Name, Line: otlplogs.Line{Message: host.LineMessage, Text: host.LineText}, Log: log, Metrics: cfg.Metrics,
+			}
+			return otlplogs.Run(cmd.Context(), logs, func(log *slog.Logger) error {
+				cfg.Log = log.With("agent", cfg.Name)
+				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					return Run(cmd.Context(), cfg)
+				})
 			})
 		},
 	}
