@@ -23,6 +23,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -91,6 +92,9 @@ type Config struct {
 	// refuses the calls of isolated tenants.
 	Workers worker.Config
 
+	// Decisions says where records of calls go.
+	Decisions Decisions
+
 	Log     *slog.Logger          // nil means slog.Default()
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
@@ -110,6 +114,7 @@ type Agent struct {
 	state    *state
 	contents *contents
 	host     *host.Host
+	recorder *decisionlog.Recorder
 	executor *execute.Executor
 	traces   *calltrace.Tracer // of calls; nil: there are none
 	workers  *worker.Pool
@@ -267,6 +272,11 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := a.record(); err != nil {
+		return err
+	}
+	observers = append(observers, a.recorder)
+	observers = append(observers, a.recorder)
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values,
@@ -384,6 +394,7 @@ func (a *Agent) Close() error {
 	if a.endWorkers != nil {
 		a.endWorkers()
 	}
+	a.endRecords()
 	a.state.programs.Close()
 	a.contents.close()
 	return errors.Join(a.conn.Close(), a.state.store.Close())

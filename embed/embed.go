@@ -208,6 +208,7 @@ func (a *Agent) Close(ctx context.Context) error {
 		if !a.calling.TryLock() { // for good
 			a.closed = a.awaitCalls(ctx)
 		}
+		a.closed = errors.Join(a.closed, a.node.EndRecords(ctx))
 		a.cancel()
 		<-a.ended
 		a.closed = errors.Join(a.closed, a.node.Close())

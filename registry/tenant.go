@@ -99,7 +99,7 @@ func decideTenant(data DataUsage, a tenantRequest, now time.Time) (c TenantCommi
 	} else {
 		next.Deleted = true
 	}
-	if !lost && isLive != next.Deleted && cur.Settings == next.Settings {
+	if !lost && isLive != next.Deleted && cur.Settings.Equal(next.Settings) {
 		cur.Name = a.Tenant
 		return TenantCommit{Tenant: cur}, false, nil
 	}

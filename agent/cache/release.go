@@ -25,6 +25,8 @@ type Release struct {
 	Config  []byte        // a JSON object; nil means {}
 	// OnError is nil for the default, which most have. Nobody changes it.
 	OnError *script.OnError
+	// Decisions are nil for those of the tenant.
+	Decisions *script.Decisions
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -76,17 +78,18 @@ func NewReleaseOn(agent script.Agent, r script.Release) *Release {
 
 func newRelease(r script.Release, runs script.Version, spec script.Spec) *Release {
 	live := &Release{
-		Name:     r.Name,
-		Revision: r.Revision,
-		Runs:     interned(runs),
-		Pinned:   r.Pinned,
-		Enabled:  r.Enabled,
-		Trigger:  spec.Trigger,
-		Limits:   spec.Limits.OrDefaults(),
-		Config:   spec.Config,
-		OnError:  onErrorOf(spec),
-		limits:   spec.Limits,
-		editions: make([]edition, len(r.Retained)),
+		Name:      r.Name,
+		Revision:  r.Revision,
+		Runs:      interned(runs),
+		Pinned:    r.Pinned,
+		Enabled:   r.Enabled,
+		Trigger:   spec.Trigger,
+		Limits:    spec.Limits.OrDefaults(),
+		Config:    spec.Config,
+		OnError:   onErrorOf(spec),
+		Decisions: spec.Decisions,
+		limits:    spec.Limits,
+		editions:  make([]edition, len(r.Retained)),
 	}
 	if c := r.Candidate; c != nil {
 		candidate := *c
@@ -172,7 +175,7 @@ func (r *Release) runsCandidate() bool {
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}

@@ -142,7 +142,7 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 
 func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
 	release, number, counts, err := x.pick(asked, trial)
-	c.ended.Release = release
+	c.ended.of(release)
 	if err != nil {
 		reply.OnError = x.onError(ctx, release, number)
 		return err
@@ -157,7 +157,7 @@ func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, re
 			return err
 		}
 		release, counts = again, counted
-		c.ended.Release = release
+		c.ended.of(release)
 		loaded, err = x.load(ctx, release, number, reply)
 	}
 	counts = counts && reply.Version == release.Runs.Number
@@ -168,6 +168,7 @@ func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, re
 // what becomes of the release's candidate.
 func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts bool, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
+	c.ended.Decisions, c.ended.Settings = loaded.Decisions, &c.settings
 	limits := loaded.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
 		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,

@@ -31,6 +31,10 @@ type Ended struct {
 	Start   time.Time
 	// Took includes the time that the call waited for its turn.
 	Took time.Duration
+	// Decisions are of the version that the call is of, as far as one was found.
+	Decisions *script.Decisions
+	// Settings are the tenant's; nil if the call did not get so far.
+	Settings *script.TenantSettings
 	// Used is what the program used; zero if it did not run.
 	Used engine.Used
 }
@@ -50,6 +54,13 @@ func (x *Executor) observe(ctx context.Context, c *call, asked *gateway.Call, re
 		}
 	}
 	return e.Err
+}
+
+// of notes the release that was found.
+func (e *Ended) of(r *cache.Release) {
+	if e.Release = r; r != nil {
+		e.Decisions = r.Decisions
+	}
 }
 
 func (e *Ended) setError(err error) {

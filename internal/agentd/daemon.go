@@ -59,6 +59,7 @@ type Config struct {
 	TenantSockets map[string]int
 	Port          Port
 	Security      node.Security
+	Decisions     node.Decisions
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -137,7 +138,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
 			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
-		Tenants: cfg.Tenants, Security: cfg.Security,
+		Tenants: cfg.Tenants, Security: cfg.Security, Decisions: cfg.Decisions,
 	})
 	if err != nil {
 		return nil, err
@@ -298,6 +299,9 @@ func (d *Daemon) Stop(ctx context.Context) error {
 	wg.Wait()
 	if err := d.agent.Workers().Shutdown(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("drain the processes of tenants: %w", err))
+	}
+	if err := d.agent.EndRecords(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("drain the decision log: %w", err))
 	}
 	d.cancel()
 	d.running.Wait()

@@ -24,8 +24,9 @@ import (
 type Config struct {
 	agent.Config
 	// Tenants whose scripts the agent holds, as names or globs; all when empty.
-	Tenants  []string
-	Security Security
+	Tenants   []string
+	Security  Security
+	Decisions Decisions
 }
 
 // Node is an agent. It is safe for concurrent use.
@@ -48,6 +49,9 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Config.Decisions, err = cfg.Decisions.open(cfg.Name, cfg.Log); err != nil {
+		return nil, err
+	}
 	scripts := lua.New()
 	if err := registerHeap(cfg.Metrics, scripts); err != nil {
 		return nil, err
@@ -55,6 +59,9 @@ func Open(cfg Config) (*Node, error) {
 	cfg.Software, cfg.Engines = version.String(), []engine.Engine{scripts}
 	cfg.DialOptions, cfg.NATSSecurity, cfg.Trusted, cfg.Publishers = secure.dial, secure.nats, secure.keyring, secure.publishers
 	a, err := agent.Open(cfg.Config)
+	if err != nil {
+		err = errors.Join(err, closeSinks(cfg.Config.Decisions.Outputs))
+	}
 	if errors.Is(err, store.ErrInUse) {
 		return nil, script.Errorf(script.Invalid, "--state-dir", "%w", err)
 	}

@@ -187,14 +187,14 @@ func (r *reconciler) configure(ctx context.Context, m *memory, t *v1alpha1.Scrip
 	was := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionConfigured)
 	settled := was != nil && was.Status == metav1.ConditionTrue && was.ObservedGeneration == t.Generation
 	cur, err := r.registry.Tenant(ctx, t.Name)
-	if err == nil && (cur.Revision == 0 || cur.Settings != settings) {
+	if err == nil && (cur.Revision == 0 || !cur.Settings.Equal(settings)) {
 		m.asked = &asked{settings: settings, before: cur, settled: settled}
 		cur, err = r.send(ctx, t, &settings)
 	}
 	if err != nil {
 		return "", err
 	}
-	if a := m.asked; a != nil && a.settings == settings && cur.Revision > a.before.Revision {
+	if a := m.asked; a != nil && a.settings.Equal(settings) && cur.Revision > a.before.Revision {
 		r.tellSet(t, a.before, a.settled)
 	}
 	m.asked = nil

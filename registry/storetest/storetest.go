@@ -108,8 +108,8 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 				Trigger: script.Trigger{Event: "http-request", Priority: -7, Match: script.Match{
 					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
 				}},
-				OnError: script.OnError{Status: 429, Body: "later\n"},
-				Config:  []byte(`{"a":1}`),
+				OnError: script.OnError{Status: 429, Body: "later\n"}, Decisions: &script.Decisions{Sample: 0.5, Mask: []string{"body"}},
+				Config: []byte(`{"a":1}`),
 			},
 			HistoryLimit: 3,
 		},

@@ -128,10 +128,10 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			return err
 		}
 		if large > 0 {
-			s.courier.Refuse(large, fmt.Errorf("records have more than the %d bytes that a message may have", s.conn.MaxPayload()))
+			s.courier.Reject(large, fmt.Errorf("records have more than the %d bytes that a message may have", s.conn.MaxPayload()))
 		}
 	}
-	return s.courier.Refused()
+	return s.courier.Rejected()
 }
 
 // message returns the message of a record.

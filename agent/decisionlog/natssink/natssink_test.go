@@ -101,7 +101,7 @@ func record(id, tenant, script string) []byte {
 
 func wantRefused(t *testing.T, err error, records int, why string) {
 	t.Helper()
-	if refused, ok := errors.AsType[*decisionlog.Refused](err); !ok || refused.Records != records || !strings.Contains(err.Error(), why) {
+	if refused, ok := errors.AsType[*decisionlog.Rejected](err); !ok || refused.Records != records || !strings.Contains(err.Error(), why) {
 		t.Errorf("got %v, want %d records refused: %s", err, records, why)
 	}
 }

@@ -113,11 +113,11 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			return err
 		}
 		if rejected := len(s.batch.records) - accepted; accepted > 0 && rejected > 0 {
-			s.courier.Refuse(rejected, errPartly)
+			s.courier.Reject(rejected, errPartly)
 		}
 	}
 	clear(s.batch.records) // their texts are not needed any more
-	return s.courier.Refused()
+	return s.courier.Rejected()
 }
 
 // errPartly is why records are missing that the collector has rejected among others.

@@ -134,7 +134,7 @@ func TestWhatACollectorAnswers(t *testing.T) {
 				c.Answer(tt.answers...)
 				before := len(c.Records())
 				err := write(t, s, record("1"), record("2"))
-				refused, _ := errors.AsType[*decisionlog.Refused](err)
+				refused, _ := errors.AsType[*decisionlog.Rejected](err)
 				switch {
 				case tt.refused == 0 && (err != nil || len(c.Records()) != before+2):
 					t.Errorf("%v, with %d records", err, len(c.Records())-before)
