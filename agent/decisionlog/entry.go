@@ -44,8 +44,8 @@ type Entry struct {
 	Input, Result []byte
 	// Arguments and Results are how many there were.
 	Arguments, Results int
-	// Masked, Erased, Partial and Truncated are JSON texts with commas between them.
-	Masked, Erased, Partial, Truncated []byte
+	// Masked, Erased and Truncated are JSON texts with commas between them.
+	Masked, Erased, Truncated []byte
 	// Strict: the call fails if the record is not accepted.
 	Strict bool
 
@@ -72,7 +72,7 @@ func (e *Entry) Release() {
 	}
 	e.masker.Reset(nil)
 	*e = Entry{
-		Input: e.Input[:0], Result: e.Result[:0], Masked: e.Masked[:0], Erased: e.Erased[:0], Partial: e.Partial[:0], Truncated: e.Truncated[:0], masker: e.masker,
+		Input: e.Input[:0], Result: e.Result[:0], Masked: e.Masked[:0], Erased: e.Erased[:0], Truncated: e.Truncated[:0], masker: e.masker,
 	}
 	entries.Put(e)
 }
@@ -176,9 +176,6 @@ func (e *Entry) takeInput(args [][]byte, p *policy) (unseen bool) {
 		}
 		return to
 	})
-	if len(e.Input) > 0 && p.fields&fieldInput != 0 && !p.input.Empty() {
-		e.Partial = appendItem(e.Partial, script.RecordInput)
-	}
 	if unseen {
 		e.Input, e.Erased = e.Input[:0], appendItem(e.Erased, inputPointer)
 	}
@@ -220,9 +217,6 @@ func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
 		}
 		return to
 	})
-	if len(e.Result) > 0 && !p.result.Empty() {
-		e.Partial = appendItem(e.Partial, script.RecordResult)
-	}
 	if failed {
 		e.Result, e.Erased = e.Result[:0], appendItem(e.Erased, resultPointer)
 	}

@@ -54,7 +54,7 @@ func newOutput(o Output, cfg Config, m *metrics) *output {
 		records: m.records.WithLabelValues(o.Name), bytes: m.bytes.WithLabelValues(o.Name),
 		full: m.drops.WithLabelValues(o.Name, droppedFull), failed: m.drops.WithLabelValues(o.Name, droppedFailed),
 		rejected: m.drops.WithLabelValues(o.Name, droppedRejected),
-		closing: make(chan struct{}), idle: make(chan struct{}),
+		closing:  make(chan struct{}), idle: make(chan struct{}),
 	}
 }
 
