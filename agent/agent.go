@@ -276,7 +276,6 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		return err
 	}
 	observers = append(observers, a.recorder)
-	observers = append(observers, a.recorder)
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values,
