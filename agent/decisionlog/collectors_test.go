@@ -99,7 +99,7 @@ func hangingOTLP(t *testing.T) collector {
 	t.Helper()
 	c := logcollector.Start(t, logcollector.GRPC)
 	c.Always(logcollector.Answer{Hang: true})
-	exporter, err := otlplogs.NewExporter(t.Context())
+	exporter, _, err := otlplogs.NewExporter(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,12 +71,16 @@ func (cfg *Config) openOTLP(t *decisionlog.Target, env decisionlog.Env) (decisio
 		return nil, err
 	}
 	ctx := context.Background() // nothing waits for it
-	exporter, err := otlplogs.NewExporter(ctx)
+	exporter, endpoint, err := otlplogs.NewExporter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	res, err := otelenv.Resource(ctx, service, env.Agent)
-	if err != nil {
+	if strings.HasPrefix(endpoint, "http:") {
+		const instead = "name one with https:// in OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"
+		err = security.Plaintext(cfg.Security.InsecurePlaintext, "", "the decision log's collector", instead, endpoint, env.Log)
+	}
+	res, resourceErr := otelenv.Resource(ctx, service, env.Agent)
+	if err = errors.Join(err, resourceErr); err != nil {
 		return nil, errors.Join(err, exporter.Shutdown(ctx))
 	}
 	return otlpsink.New(otlpsink.Config{Exporter: exporter, Resource: res, Log: env.Log}), nil

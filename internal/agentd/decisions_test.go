@@ -33,6 +33,7 @@ func TestDecisionLogsThatAreWrong(t *testing.T) {
 		"opa:https://collector?gzip=true":          `the option "gzip" is unknown: a opa has `,
 		"opa:https://user:pw@collector":            "without user, query and fragment",
 		"otlp:https://collector":                   "set OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+		"otlp":                                     "http://localhost:4318 is not encrypted: name one with https:// in OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 		"otlp?x=1":                                 `the option "x" is unknown`,
 		"nats:nats://other":                        "the servers are those of --nats-url",
 		"nats?jetstream=yes":                       `the option jetstream is "yes", want true or false`,

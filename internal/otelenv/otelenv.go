@@ -6,6 +6,7 @@
 package otelenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -64,6 +65,10 @@ type Signal struct {
 type Target struct {
 	Exporter string
 	Protocol string // of OTLP
+	// Endpoint of OTLP, a URL. If it is Default, the environment names none, and this is that of the
+	// specification: the exporters' own has TLS. They read the others themselves.
+	Endpoint string
+	Default  bool
 }
 
 // endpoints of OTLP, and what is said of them.
@@ -79,8 +84,7 @@ func (s Signal) Read() (t Target, err error) {
 	if t.Exporter, err = s.exporter(); err != nil || t.Exporter != OTLP {
 		return t, err
 	}
-	t.Protocol, err = s.protocol()
-	return t, err
+	return s.otlp()
 }
 
 // exporter returns the signal's. Without an endpoint in the environment nobody waits for it, so the
@@ -112,8 +116,19 @@ func (s Signal) OTLP() (t Target, err error) {
 	if err := s.check(); err != nil {
 		return t, err
 	}
+	return s.otlp()
+}
+
+func (s Signal) otlp() (t Target, err error) {
 	t.Exporter = OTLP
 	t.Protocol, err = s.protocol()
+	t.Endpoint = cmp.Or(Variable(s.prefix()+"ENDPOINT"), Variable(otlpPrefix+"ENDPOINT"))
+	if t.Default = t.Endpoint == ""; t.Default {
+		t.Endpoint = "http://localhost:4318"
+		if t.Protocol == GRPC {
+			t.Endpoint = "http://localhost:4317"
+		}
+	}
 	return t, err
 }
 

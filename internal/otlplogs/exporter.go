@@ -23,12 +23,13 @@ var signal = otelenv.Signal{
 // NewExporter returns an exporter to the endpoint that the environment names, for one who tries again
 // what fails: the exporter does not. It does not wait for the collector. An error is Invalid and names
 // the variable.
-func NewExporter(ctx context.Context) (sdklog.Exporter, error) {
+func NewExporter(ctx context.Context) (exporter sdklog.Exporter, endpoint string, err error) {
 	target, err := signal.OTLP()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return open(ctx, target, false)
+	exporter, err = open(ctx, target, false)
+	return exporter, target.Endpoint, err
 }
 
 func open(ctx context.Context, target otelenv.Target, retry bool) (exporter sdklog.Exporter, err error) {
@@ -37,11 +38,17 @@ func open(ctx context.Context, target otelenv.Target, retry bool) (exporter sdkl
 		if !retry {
 			options = append(options, otlploggrpc.WithRetry(otlploggrpc.RetryConfig{}))
 		}
+		if target.Default {
+			options = append(options, otlploggrpc.WithEndpointURL(target.Endpoint))
+		}
 		exporter, err = otlploggrpc.New(ctx, options...)
 	} else {
 		var options []otlploghttp.Option
 		if !retry {
 			options = append(options, otlploghttp.WithRetry(otlploghttp.RetryConfig{}))
+		}
+		if target.Default {
+			options = append(options, otlploghttp.WithEndpointURL(target.Endpoint+"/v1/logs"))
 		}
 		exporter, err = otlploghttp.New(ctx, options...)
 	}

@@ -65,9 +65,17 @@ func (e environment) open(ctx context.Context) (exporter sdktrace.SpanExporter, 
 	case e.Exporter == otelenv.Console:
 		exporter, err = stdouttrace.New()
 	case e.Protocol == otelenv.GRPC:
-		exporter, err = otlptracegrpc.New(ctx, otlptracegrpc.WithDialOption(otelenv.Reconnecting()))
+		options := []otlptracegrpc.Option{otlptracegrpc.WithDialOption(otelenv.Reconnecting())}
+		if e.Default {
+			options = append(options, otlptracegrpc.WithEndpointURL(e.Endpoint))
+		}
+		exporter, err = otlptracegrpc.New(ctx, options...)
 	default:
-		exporter, err = otlptracehttp.New(ctx)
+		var options []otlptracehttp.Option
+		if e.Default {
+			options = append(options, otlptracehttp.WithEndpointURL(e.Endpoint+"/v1/traces"))
+		}
+		exporter, err = otlptracehttp.New(ctx, options...)
 	}
 	if err != nil {
 		return nil, otelenv.Misconfigured(err)

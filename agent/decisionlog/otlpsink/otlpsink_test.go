@@ -25,7 +25,7 @@ import (
 
 func newSink(t *testing.T, timeout time.Duration) (*otlpsink.Sink, *bytes.Buffer) {
 	t.Helper()
-	exporter, err := otlplogs.NewExporter(t.Context())
+	exporter, _, err := otlplogs.NewExporter(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
