@@ -118,6 +118,13 @@ func (h *Host) admit(inv *engine.Invocation, now time.Time, cost float64) bool {
 	return false
 }
 
+// LineMessage is the message of the agent's log that has a line of a script, and LineText the attribute
+// with what the script says.
+const (
+	LineMessage = "a script says"
+	LineText    = "text"
+)
+
 // write writes a line to the agent's log. What the script says is a value there, so that
 // nobody takes it for what the agent says.
 func (h *Host) write(inv *engine.Invocation, level engine.Level, message string) {
@@ -134,12 +141,12 @@ func (h *Host) write(inv *engine.Invocation, level engine.Level, message string)
 	}
 	attrs := []slog.Attr{
 		slog.String("tenant", inv.Tenant), slog.String("script", inv.Script), slog.Uint64("version", inv.Version),
-		slog.String("text", message),
+		slog.String(LineText, message),
 	}
 	if id := traceID(inv.Traceparent); id != "" {
 		attrs = append(attrs, slog.String("trace_id", id))
 	}
-	h.log.LogAttrs(ctx, at, "a script says", attrs...)
+	h.log.LogAttrs(ctx, at, LineMessage, attrs...)
 }
 
 // maxNamed is how many noisy scripts a warning names.

@@ -135,6 +135,7 @@ func Start(cfg Config) (*Daemon, error) {
 	if err := cfg.Tracing.Register(cfg.Metrics); err != nil {
 		return nil, err
 	}
+	cfg.Decisions.Sinks = cfg.decisionSinks()
 	sockets := newTenantSockets(cfg)
 	n, err := node.Open(node.Config{
 		Config: agent.Config{

@@ -2,6 +2,7 @@ package operatord
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"time"
@@ -11,9 +12,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -68,16 +71,20 @@ Every flag can be set by the environment variable behind it.`,
 			}
 			kube.QPS, kube.Burst = qps, burst
 			kube.UserAgent = "scriptorium-operator/" + version.String()
-			// What libraries log goes where the rest does.
-			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			klog.SetSlogLogger(log)
-			cfg.Kube, cfg.Log = kube, log
+			cfg.Kube = kube
 			if serve {
 				cfg.Webhook = &hook
 			}
-			return traces.Run(cmd.Context(), "scriptorium-operator", "", log, func(t *tracing.Tracing) error {
-				cfg.Tracing = t
-				return Run(cmd.Context(), cfg)
+			const service = "scriptorium-operator"
+			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: ctrlmetrics.Registry}, func(log *slog.Logger) error {
+				// What libraries log goes where the rest does.
+				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+				klog.SetSlogLogger(log)
+				cfg.Log = log
+				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					return Run(cmd.Context(), cfg)
+				})
 			})
 		},
 	}

@@ -2,6 +2,7 @@ package registryd
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
@@ -59,10 +61,14 @@ Every flag can be set by the environment variable behind it.`,
 			if err != nil {
 				return err
 			}
-			cfg.Log, cfg.Metrics = log, obs.NewMetrics()
-			return traces.Run(cmd.Context(), "scriptorium-registry", "", log, func(t *tracing.Tracing) error {
-				cfg.Tracing = t
-				return Run(cmd.Context(), cfg)
+			const service = "scriptorium-registry"
+			cfg.Metrics = obs.NewMetrics()
+			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: cfg.Metrics}, func(log *slog.Logger) error {
+				cfg.Log = log
+				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					return Run(cmd.Context(), cfg)
+				})
 			})
 		},
 	}

@@ -22,9 +22,11 @@ type Reason string
 const (
 	MaskedInput     Reason = "masked input"
 	TruncatedInput  Reason = "truncated input"
+	PartialInput    Reason = "chosen fields of the input only"
 	NoInput         Reason = "no input"
 	MaskedResult    Reason = "masked result"
 	TruncatedResult Reason = "truncated result"
+	PartialResult   Reason = "chosen fields of the result only"
 	NoResult        Reason = "no result"
 )
 
@@ -108,7 +110,9 @@ func (r *runner) obstacle(record *decision.Record, masked bool) Reason {
 		return TruncatedInput
 	case hidden(record, "/input"):
 		return MaskedInput
-	case record.Input == nil:
+	case slices.Contains(record.Partial, "input"):
+		return PartialInput
+	case record.Input == nil && !none(record.Arguments):
 		return NoInput
 	case masked && !r.cfg.Masked:
 		return MaskedInput
@@ -125,16 +129,25 @@ func (r *runner) obstacle(record *decision.Record, masked bool) Reason {
 	switch {
 	case slices.Contains(record.Truncated, "result"):
 		return TruncatedResult
-	case hidden(record, "/result"):
+	case hidden(record, "/result"), slices.Contains(record.Truncated, maskedPointers):
 		return MaskedResult
-	case record.Result == nil:
+	case slices.Contains(record.Partial, "result"):
+		return PartialResult
+	case record.Result == nil && !none(record.Results):
 		return NoResult
 	}
 	return ""
 }
 
+// none reports whether the record says that there are none.
+func none(count *int) bool { return count != nil && *count == 0 }
+
+// maskedPointers in what is truncated says that Masked does not have all.
+const maskedPointers = "masked"
+
 // masks reports whether the record lacks parts of its input, and of its result.
 func masks(record *decision.Record) (input, result bool) {
+	input = slices.Contains(record.Truncated, maskedPointers)
 	for _, pointer := range slices.Concat(record.Masked, record.Erased) {
 		input = input || under(pointer, "/input")
 		result = result || under(pointer, "/result")
@@ -142,9 +155,12 @@ func masks(record *decision.Record) (input, result bool) {
 	return input, result
 }
 
-// hidden reports whether the record has nothing of what the pointer leads to.
+// hidden reports whether the record has nothing of what the pointer leads to, or has names masked in it,
+// so that nobody knows where the masked values are.
 func hidden(record *decision.Record, pointer string) bool {
-	return slices.Contains(record.Masked, pointer) || slices.Contains(record.Erased, pointer)
+	return slices.Contains(record.Erased, pointer) || slices.ContainsFunc(record.Masked, func(masked string) bool {
+		return masked == pointer || under(masked, pointer) && strings.Contains(masked, "/"+decision.Mask)
+	})
 }
 
 func under(pointer, root string) bool { return pointer == root || strings.HasPrefix(pointer, root+"/") }
@@ -163,6 +179,9 @@ func argumentsOf(record *decision.Record) ([][]byte, error) {
 func listOf(raw json.RawMessage, count *int, member, counter string) ([]json.RawMessage, error) {
 	if count == nil {
 		return []json.RawMessage{raw}, nil
+	}
+	if none(count) && raw == nil {
+		return nil, nil
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) != *count {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 )
 
 // counts says what became of spans.
@@ -44,7 +46,7 @@ type queue struct {
 }
 
 func newQueue(exporter sdktrace.SpanExporter, c *counts, log *slog.Logger) *queue {
-	size := number("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize)
+	size := otelenv.Number("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize)
 	waiting := &atomic.Int64{}
 	return &queue{
 		SpanProcessor: sdktrace.NewBatchSpanProcessor(&counting{SpanExporter: exporter, counts: c, waiting: waiting, log: log}),
@@ -84,7 +86,7 @@ func (c *counting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	if err != nil {
 		c.counts.failed.Add(uint64(n))
 		c.failing.Store(true)
-		if seldom(&c.warned) {
+		if otelenv.Seldom(&c.warned) {
 			c.log.Warn("the collector of traces does not take spans; they are dropped until it does. Others are logged once a minute", "spans", n, "error", err)
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -19,7 +20,7 @@ const (
 
 // readSampling returns what the sampler of the environment says.
 func readSampling() (s tracecontext.Sampling, err error) {
-	name := cmp.Or(strings.ToLower(variable(samplerVariable)), "parentbased_always_on")
+	name := cmp.Or(strings.ToLower(otelenv.Variable(samplerVariable)), "parentbased_always_on")
 	kind, based := strings.CutPrefix(name, "parentbased_")
 	s.Parent = based
 	switch kind {
@@ -27,7 +28,7 @@ func readSampling() (s tracecontext.Sampling, err error) {
 		s.Ratio = 1
 	case "always_off":
 	case "traceidratio":
-		text := cmp.Or(variable(ratioVariable), "1")
+		text := cmp.Or(otelenv.Variable(ratioVariable), "1")
 		if s.Ratio, err = strconv.ParseFloat(text, 64); err != nil || !(s.Ratio >= 0 && s.Ratio <= 1) {
 			return s, script.Errorf(script.Invalid, ratioVariable, "%.80q is no ratio: want a number from 0 to 1, such as 0.01", text)
 		}

@@ -10,23 +10,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/time/rate"
 
-	"github.com/scriptorium-dev/scriptorium/internal/version"
+	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -104,18 +97,18 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 		return nil, err
 	}
 	t := &Tracing{log: cfg.Log, continues: env.continues, sampling: env.sampling, provider: noop.NewTracerProvider()}
-	if env.exporter == exporterNone {
+	if env.Exporter == otelenv.None {
 		return t, nil
 	}
 	exporter, err := env.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	res, err := resourceOf(ctx, cfg)
+	res, err := otelenv.Resource(ctx, cfg.Service, cfg.Instance)
 	if err != nil {
 		return nil, err
 	}
-	setErrorHandler(cfg.Log)
+	otelenv.HandleErrors(cfg.Log)
 	limits := sdktrace.NewSpanLimits()
 	if limits.AttributeValueLengthLimit < 0 {
 		limits.AttributeValueLengthLimit = maxValueBytes
@@ -129,49 +122,8 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 	t.recorder = provider(limited{next: samplerOf(env.sampling), admit: t.admit})
 	t.chosen = provider(sdktrace.AlwaysSample())
 	t.provider = t.recorder
-	cfg.Log.Info("traces are exported", "exporter", env.exporter, "protocol", env.protocol, "as_callers_say", env.sampling.Parent, "ratio", env.sampling.Ratio)
+	cfg.Log.Info("traces are exported", "exporter", env.Exporter, "protocol", env.Protocol, "as_callers_say", env.sampling.Parent, "ratio", env.sampling.Ratio)
 	return t, nil
-}
-
-// resourceOf says which process the spans are of.
-func resourceOf(ctx context.Context, cfg Config) (*resource.Resource, error) {
-	attributes := []attribute.KeyValue{semconv.ServiceName(cfg.Service), semconv.ServiceVersion(version.String())}
-	if cfg.Instance == "" {
-		cfg.Instance, _ = os.Hostname() // "" without one
-	}
-	if cfg.Instance != "" {
-		attributes = append(attributes, semconv.ServiceInstanceID(cfg.Instance))
-	}
-	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...), resource.WithFromEnv())
-	if err != nil && !errors.Is(err, resource.ErrPartialResource) { // such as a host without a name
-		return nil, script.Errorf(script.Invalid, "OTEL_RESOURCE_ATTRIBUTES", "%w", err)
-	}
-	return res, nil
-}
-
-// handled is where the SDK's errors go. It has one handler for all of a process.
-var handled struct {
-	once sync.Once
-	log  atomic.Pointer[slog.Logger]
-	at   atomic.Int64
-}
-
-// setErrorHandler logs errors of the SDK, one in a minute.
-func setErrorHandler(log *slog.Logger) {
-	handled.log.Store(log)
-	handled.once.Do(func() {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-			if seldom(&handled.at) {
-				handled.log.Load().Warn("OpenTelemetry reports an error; others are logged once a minute", "error", err)
-			}
-		}))
-	})
-}
-
-// seldom reports whether a minute has gone by since it last did.
-func seldom(last *atomic.Int64) bool {
-	now, before := time.Now().UnixNano(), last.Load()
-	return now-before >= int64(time.Minute) && last.CompareAndSwap(before, now)
 }
 
 // On reports whether spans are recorded.

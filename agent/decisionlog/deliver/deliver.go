@@ -33,7 +33,7 @@ type Courier struct {
 	failing bool
 	said    time.Time // when the log was last told what is wrong
 
-	refused decisionlog.Refused
+	rejected decisionlog.Rejected
 }
 
 // New returns a courier.
@@ -73,7 +73,7 @@ func (a *after) Error() string { return a.err.Error() }
 func (a *after) Unwrap() error { return a.err }
 
 // Send attempts to send so many records until the collector accepts them. It returns an error only if
-// ctx ended before; records that the collector refuses for good are counted, see Refused.
+// ctx ended before; records that the collector refuses for good are counted, see Rejected.
 func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx context.Context) error) error {
 	pauses := &backoff.ExponentialBackOff{
 		InitialInterval: c.cfg.RetryMin, MaxInterval: c.cfg.RetryMax, Multiplier: 2, RandomizationFactor: backoff.DefaultRandomizationFactor,
@@ -104,27 +104,27 @@ func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx contex
 	case ctx.Err() != nil:
 		return fmt.Errorf("the collector has not accepted the records: %w", errors.Join(last, context.Cause(ctx)))
 	}
-	c.Refuse(records, last)
+	c.Reject(records, last)
 	return nil
 }
 
-// Refuse counts records that the collector does not take, or that are not sent to it.
-func (c *Courier) Refuse(records int, err error) {
-	c.refused.Records += records
-	c.refused.Err = err
+// Reject counts records that the collector does not take, or that are not sent to it.
+func (c *Courier) Reject(records int, err error) {
+	c.rejected.Records += records
+	c.rejected.Err = err
 	if c.seldom() {
 		c.cfg.Log.Warn("the collector of decisions refuses records; they are dropped. Others are logged once a minute",
 			"collector", c.cfg.Collector, "records", records, "error", err)
 	}
 }
 
-// Refused returns what was refused since it was last called; nil if nothing was.
-func (c *Courier) Refused() error {
-	if c.refused.Records == 0 {
+// Rejected returns what was refused since it was last called; nil if nothing was.
+func (c *Courier) Rejected() error {
+	if c.rejected.Records == 0 {
 		return nil
 	}
-	refused := c.refused
-	c.refused = decisionlog.Refused{}
+	refused := c.rejected
+	c.rejected = decisionlog.Rejected{}
 	return &refused
 }
 

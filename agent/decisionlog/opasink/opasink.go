@@ -107,7 +107,7 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	for len(records) > 0 {
 		n := s.fit(records)
 		if n == 0 {
-			s.courier.Refuse(1, fmt.Errorf("a record has %d bytes, and a request may have %d", len(records[0]), s.cfg.UploadBytes))
+			s.courier.Reject(1, fmt.Errorf("a record has %d bytes, and a request may have %d", len(records[0]), s.cfg.UploadBytes))
 			records = records[1:]
 			continue
 		}
@@ -120,7 +120,7 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 		}
 		records = records[n:]
 	}
-	return s.courier.Refused()
+	return s.courier.Rejected()
 }
 
 // fit returns how many of the records go into one request.

@@ -123,7 +123,7 @@ func TestUploadsAreBounded(t *testing.T) {
 	c.want("[[1 2] [3]]")
 	long := records(strings.Repeat("x", 2*len(one)))
 	err := write(t, s, append(append(records("4"), long...), records("5")...))
-	if refused, ok := errors.AsType[*decisionlog.Refused](err); !ok || refused.Records != 1 || !strings.Contains(err.Error(), "a request may have") {
+	if refused, ok := errors.AsType[*decisionlog.Rejected](err); !ok || refused.Records != 1 || !strings.Contains(err.Error(), "a request may have") {
 		t.Errorf("a record that is too large: %v", err)
 	}
 	c.want("[[1 2] [3] [4] [5]]")
@@ -173,7 +173,7 @@ func TestWhatACollectorAnswers(t *testing.T) {
 			defer server.Close()
 			s, log := newSink(t, opasink.Config{URL: server.URL + "/service", UploadBytes: len(records("1")[0]) + 4})
 			err := write(t, s, records("1", "2"))
-			refused, isRefused := errors.AsType[*decisionlog.Refused](err)
+			refused, isRefused := errors.AsType[*decisionlog.Rejected](err)
 			switch {
 			case !tt.refused:
 				if err != nil {
