@@ -20,11 +20,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/scriptorium-dev/scriptorium/agent/answer"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -109,6 +111,8 @@ type Agent struct {
 	follower *follow.Follower
 	feed     *follow.NATS
 	recalls  chan follow.Recall // that wait for their answers
+	logs     *logring.Ring
+	answers  *answer.Answerer
 	conn     *grpc.ClientConn
 	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
@@ -152,7 +156,7 @@ func Open(cfg Config) (*Agent, error) {
 	if cfg.ValueCacheBytes == 0 {
 		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls)}
+	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), logs: logring.New(0)}
 	conn, err := dial(cfg)
 	if err != nil {
 		return nil, err
@@ -242,10 +246,17 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	if err := a.provide(); err != nil {
 		return err
 	}
+	a.answers, err = answer.New(answer.Config{
+		Agent: a.cfg.Name, Handlers: map[string]answer.Handler{"recent_logs": a.recentLogs},
+		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("prepare to answer queries: %w", err)
+	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -355,6 +366,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.follower.Run(ctx) })
 	g.Go(func() error { return a.host.Run(ctx) })
 	g.Go(func() error { return a.answerRecalls(ctx) })
+	g.Go(func() error { return a.answers.Run(ctx) })
 	g.Go(func() error { return a.state.tester.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)

@@ -10,7 +10,7 @@ import (
 // provide makes what scripts may use of the agent.
 func (a *Agent) provide() (err error) {
 	a.host, err = host.New(host.Config{
-		Agent: a.cfg.Name, Values: a.state.values, Tenants: a.state.tenants.Settings, Send: a.feed.SendLogs,
+		Agent: a.cfg.Name, Values: a.state.values, Tenants: a.state.tenants.Settings, Send: a.feed.SendLogs, Keep: a.logs.Add,
 		Log: a.log, Metrics: a.cfg.Metrics, CounterMetrics: a.cfg.CounterMetrics,
 	})
 	return err

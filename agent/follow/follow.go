@@ -73,6 +73,7 @@ type Handler interface {
 	RollCall(sealed []byte)
 	Tail(sealed []byte)
 	Recall(sealed []byte)
+	Query(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
 	// Connected says that the connection is there, anew or again, or is gone.
@@ -178,6 +179,9 @@ type Config struct {
 	// Recall, if not nil, is called from one goroutine when the registry asks this agent for
 	// copies. It returns at once.
 	Recall func(Recall)
+	// Query, if not nil, is called from one goroutine for each query of the registry that names this
+	// agent. A query may be old, or may come again. Query returns at once.
+	Query func(*eventv1.Query)
 
 	State    State
 	Registry Registry
@@ -244,8 +248,9 @@ type Follower struct {
 	recalls   tails
 	session   seal.Session // the zero one until a registry gives one; older ones never do
 
-	standing atomic.Pointer[standing]
-	synced   chan struct{} // closed with the first sync
+	reporting atomic.Pointer[seal.Session] // session, for all to read
+	standing  atomic.Pointer[standing]
+	synced    chan struct{} // closed with the first sync
 	// answering says that the registry's answer is being taken in.
 	answering atomic.Bool
 }
@@ -299,6 +304,15 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 // Held says why the follower keeps what it has although the registry says otherwise, and
 // what to do; "" if it does not.
 func (f *Follower) Held() string { return f.standing.Load().held }
+
+// Session returns the session that the agent reports in now: the zero Session until a registry gives
+// one.
+func (f *Follower) Session() seal.Session {
+	if s := f.reporting.Load(); s != nil {
+		return *s
+	}
+	return seal.Session{}
+}
 
 // TroublesChanged says that what Config.Troubles or Config.Lags returns has changed. It returns at
 // once, and may be called from any goroutine.
@@ -375,6 +389,8 @@ func (f *Follower) takeIn(now time.Time) {
 			f.tail(now, m.tail)
 		case m.recall != nil:
 			f.recall(now, m.recall)
+		case m.query != nil:
+			f.query(m.query)
 		case !f.machine.ofAnotherFleet("roll call", *m.rollCall):
 			f.status.called(now)
 		}
@@ -418,6 +434,7 @@ func (f *Follower) finish(now time.Time, out outcome) {
 			f.status.changed() // perhaps no registry has believed the last reports
 		}
 		f.session = out.session
+		f.reporting.Store(&out.session)
 	}
 	if f.machine.drifts != drifts {
 		f.log.Warn("what is live differs from what the registry has; everything is fetched and compared",

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -69,6 +70,11 @@ func (h *Host) Log(inv *engine.Invocation, level engine.Level, message string) {
 	}
 	h.metrics.lines.Inc()
 	h.write(inv, level, message)
+	if h.cfg.Keep != nil {
+		h.cfg.Keep(script.Name{Tenant: inv.Tenant, Script: inv.Script}, logring.Line{
+			Time: now, Version: inv.Version, Level: level, Message: message, TraceID: traceID(inv.Traceparent),
+		})
+	}
 	if h.tails.wants(now, inv.Tenant, inv.Script) {
 		h.tails.put(line{
 			time: now, tenant: inv.Tenant, name: inv.Script, version: inv.Version,

@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -73,6 +74,7 @@ type Daemon struct {
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
 	recent *registry.Recent
+	asker  *query.Asker
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet

@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -166,6 +167,11 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Unknown) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
 		func() float64 { return float64(fl.Counts().Foreign) })
+	for _, outcome := range query.Outcomes() {
+		counter("query_answers_total", "Parts of agents' answers to queries by their outcome: only those that are taken count.",
+			prometheus.Labels{"outcome": outcome}, func() uint64 { return d.asker.Count(outcome) })
+	}
+	gauge("queries_in_progress", "Queries that wait for answers of agents.", nil, func() float64 { return float64(d.asker.InProgress()) })
 	gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
 	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
 	const candidates, by = "candidates", "Scripts that have a candidate, by its state."

@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
@@ -67,6 +68,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Retention:      cfg.TombstoneRetention,
 		Log:            cfg.Log,
 	})
+	d.asker = query.New(query.Config{Transport: d.fan, Fleet: d.mirror.Fleet, Targets: d.targets, Sessions: d.sessions, Log: cfg.Log})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
 	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics)); err != nil {
@@ -75,6 +77,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	reg := d.registry(cfg, m)
 	services := d.services(cfg, m, reg)
 	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
+	services.Asker = d.asker
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
 	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Clock: cfg.Clock, Moved: m.moved, Log: cfg.Log})
@@ -111,6 +114,16 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
 		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock,
 	})
+}
+
+// targets are the agents that queries ask.
+func (d *Daemon) targets(tenant string) []query.Target {
+	answerers := d.fleet.Answerers(tenant)
+	targets := make([]query.Target, len(answerers))
+	for i, a := range answerers {
+		targets[i] = query.Target{Agent: a.Agent, Identity: a.Identity, Answers: a.Queries}
+	}
+	return targets
 }
 
 // services are what is served over gRPC.

@@ -159,6 +159,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Selects:     m.GetKnowsSelectors(),
 		Sets:        m.GetKnowsChangeSets(),
 		Keys:        m.GetKnowsKeys(),
+		Queries:     m.GetKnowsQueries(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,

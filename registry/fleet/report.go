@@ -23,7 +23,9 @@ type Report struct {
 	// Sets: it runs candidates of change sets. An older agent does not.
 	Sets bool
 	// Keys: it knows steps by key. An older agent does not.
-	Keys     bool
+	Keys bool
+	// Queries: it answers queries. An older agent does not.
+	Queries  bool
 	Software string
 	// Activated: every release up to here is live, but for the failures and the lags.
 	Activated script.Revision

@@ -5245,6 +5245,386 @@ func (x *WatchLogsResponse) GetState() LogsState {
 	return LogsState_LOGS_STATE_UNSPECIFIED
 }
 
+type RecentLogsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// All scripts of the tenant when empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Agents by name or by pattern, such as "edge-*", at most 64. All agents when empty.
+	Agents []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Only lines of this version; of all versions if 0.
+	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The least level: "info", "warn" or "error". All levels when empty.
+	Level string `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
+	// An RE2 expression that the message matches, at most 1 KiB. All messages when empty.
+	Grep string `protobuf:"bytes,6,opt,name=grep,proto3" json:"grep,omitempty"`
+	// Only lines that are not older; of any age if absent.
+	Since *durationpb.Duration `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// The newest lines, at most 10,000; 1,000 if 0.
+	Limit         int32 `protobuf:"varint,8,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentLogsRequest) Reset() {
+	*x = RecentLogsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentLogsRequest) ProtoMessage() {}
+
+func (x *RecentLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentLogsRequest.ProtoReflect.Descriptor instead.
+func (*RecentLogsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *RecentLogsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RecentLogsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RecentLogsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *RecentLogsRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RecentLogsRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *RecentLogsRequest) GetGrep() string {
+	if x != nil {
+		return x.Grep
+	}
+	return ""
+}
+
+func (x *RecentLogsRequest) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *RecentLogsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type RecentLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Lines []*RecentLogLine       `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// In the last response: agents have more lines that match.
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// In the last response: agents have dropped lines of that age, to make room for others.
+	Evicted bool `protobuf:"varint,4,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	// Only in the last response.
+	Result        *QueryResult `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentLogsResponse) Reset() {
+	*x = RecentLogsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentLogsResponse) ProtoMessage() {}
+
+func (x *RecentLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentLogsResponse.ProtoReflect.Descriptor instead.
+func (*RecentLogsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *RecentLogsResponse) GetLines() []*RecentLogLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *RecentLogsResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *RecentLogsResponse) GetEvicted() bool {
+	if x != nil {
+		return x.Evicted
+	}
+	return false
+}
+
+func (x *RecentLogsResponse) GetResult() *QueryResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type RecentLogLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Line          *v11.LogLine           `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentLogLine) Reset() {
+	*x = RecentLogLine{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentLogLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentLogLine) ProtoMessage() {}
+
+func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentLogLine.ProtoReflect.Descriptor instead.
+func (*RecentLogLine) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *RecentLogLine) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RecentLogLine) GetLine() *v11.LogLine {
+	if x != nil {
+		return x.Line
+	}
+	return nil
+}
+
+// QueryResult says which agents answered a query of the registry. The counts are of all; at most 100
+// agents of each kind are named.
+type QueryResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agents that answered wholly.
+	Answered int32 `protobuf:"varint,1,opt,name=answered,proto3" json:"answered,omitempty"`
+	// Agents that did not answer in time, or left.
+	Silent       int32    `protobuf:"varint,2,opt,name=silent,proto3" json:"silent,omitempty"`
+	SilentAgents []string `protobuf:"bytes,3,rep,name=silent_agents,json=silentAgents,proto3" json:"silent_agents,omitempty"`
+	// Agents whose software is too old for the query.
+	Older       int32    `protobuf:"varint,4,opt,name=older,proto3" json:"older,omitempty"`
+	OlderAgents []string `protobuf:"bytes,5,rep,name=older_agents,json=olderAgents,proto3" json:"older_agents,omitempty"`
+	// Agents that could not answer, or not wholly.
+	Failed        int32           `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failures      []*QueryFailure `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryResult) Reset() {
+	*x = QueryResult{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryResult) ProtoMessage() {}
+
+func (x *QueryResult) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryResult.ProtoReflect.Descriptor instead.
+func (*QueryResult) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *QueryResult) GetAnswered() int32 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *QueryResult) GetSilent() int32 {
+	if x != nil {
+		return x.Silent
+	}
+	return 0
+}
+
+func (x *QueryResult) GetSilentAgents() []string {
+	if x != nil {
+		return x.SilentAgents
+	}
+	return nil
+}
+
+func (x *QueryResult) GetOlder() int32 {
+	if x != nil {
+		return x.Older
+	}
+	return 0
+}
+
+func (x *QueryResult) GetOlderAgents() []string {
+	if x != nil {
+		return x.OlderAgents
+	}
+	return nil
+}
+
+func (x *QueryResult) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *QueryResult) GetFailures() []*QueryFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+type QueryFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Error         *v1.Error              `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryFailure) Reset() {
+	*x = QueryFailure{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryFailure) ProtoMessage() {}
+
+func (x *QueryFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryFailure.ProtoReflect.Descriptor instead.
+func (*QueryFailure) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *QueryFailure) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *QueryFailure) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most this many; 0 means 500, more than 1,000 means 1,000.
@@ -5259,7 +5639,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5271,7 +5651,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[74]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5284,7 +5664,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{74}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -5321,7 +5701,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5333,7 +5713,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[75]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5346,7 +5726,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{75}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -5393,7 +5773,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5405,7 +5785,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[76]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5418,7 +5798,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{76}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -5460,7 +5840,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +5852,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[77]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5865,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{77}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -5517,7 +5897,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5529,7 +5909,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[78]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5542,7 +5922,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{78}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -5581,7 +5961,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5593,7 +5973,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[79]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5606,7 +5986,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{79}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -5652,7 +6032,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5664,7 +6044,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[80]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5677,7 +6057,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{80}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -5765,7 +6145,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5777,7 +6157,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[81]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5790,7 +6170,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{81}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -5911,7 +6291,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5923,7 +6303,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[82]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5936,7 +6316,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{82}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -6011,7 +6391,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6023,7 +6403,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6036,7 +6416,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -6166,7 +6546,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6178,7 +6558,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6191,7 +6571,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -6282,7 +6662,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6674,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6687,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -6375,7 +6755,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6387,7 +6767,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6400,7 +6780,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -6448,7 +6828,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6460,7 +6840,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6473,7 +6853,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -6513,7 +6893,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6525,7 +6905,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6538,7 +6918,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -6602,7 +6982,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6614,7 +6994,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6627,7 +7007,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -6658,7 +7038,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6670,7 +7050,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6683,7 +7063,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -6723,7 +7103,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6735,7 +7115,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6748,7 +7128,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -6796,7 +7176,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6808,7 +7188,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6821,7 +7201,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -6840,7 +7220,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6852,7 +7232,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6865,7 +7245,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -7277,7 +7657,35 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
 	"\x11WatchLogsResponse\x12.\n" +
 	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\x128\n" +
-	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"k\n" +
+	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"\xe2\x01\n" +
+	"\x11RecentLogsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x12\n" +
+	"\x04grep\x18\x06 \x01(\tR\x04grep\x12/\n" +
+	"\x05since\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
+	"\x05limit\x18\b \x01(\x05R\x05limit\"\xc8\x01\n" +
+	"\x12RecentLogsResponse\x12<\n" +
+	"\x05lines\x18\x01 \x03(\v2&.scriptorium.registry.v1.RecentLogLineR\x05lines\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\aevicted\x18\x04 \x01(\bR\aevicted\x12<\n" +
+	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"X\n" +
+	"\rRecentLogLine\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
+	"\x04line\x18\x02 \x01(\v2\x1d.scriptorium.event.v1.LogLineR\x04line\"\xfa\x01\n" +
+	"\vQueryResult\x12\x1a\n" +
+	"\banswered\x18\x01 \x01(\x05R\banswered\x12\x16\n" +
+	"\x06silent\x18\x02 \x01(\x05R\x06silent\x12#\n" +
+	"\rsilent_agents\x18\x03 \x03(\tR\fsilentAgents\x12\x14\n" +
+	"\x05older\x18\x04 \x01(\x05R\x05older\x12!\n" +
+	"\folder_agents\x18\x05 \x03(\tR\volderAgents\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x05R\x06failed\x12A\n" +
+	"\bfailures\x18\a \x03(\v2%.scriptorium.registry.v1.QueryFailureR\bfailures\"X\n" +
+	"\fQueryFailure\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\"k\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -7425,7 +7833,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xd7\x1c\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xc0\x1d\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -7463,7 +7871,9 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tSetTenant\x12).scriptorium.registry.v1.SetTenantRequest\x1a*.scriptorium.registry.v1.SetTenantResponse\x12b\n" +
 	"\tGetTenant\x12).scriptorium.registry.v1.GetTenantRequest\x1a*.scriptorium.registry.v1.GetTenantResponse\x12h\n" +
 	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
-	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12e\n" +
+	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12g\n" +
+	"\n" +
+	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
 	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
@@ -7486,7 +7896,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -7564,220 +7974,234 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*ListTenantsResponse)(nil),       // 73: scriptorium.registry.v1.ListTenantsResponse
 	(*WatchLogsRequest)(nil),          // 74: scriptorium.registry.v1.WatchLogsRequest
 	(*WatchLogsResponse)(nil),         // 75: scriptorium.registry.v1.WatchLogsResponse
-	(*ListAgentsRequest)(nil),         // 76: scriptorium.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),        // 77: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 78: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 79: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),        // 80: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 81: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 82: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 83: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),             // 84: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 85: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 86: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 87: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 88: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 89: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 90: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 91: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 92: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 93: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 94: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 95: scriptorium.registry.v1.FetchSourcesResponse
-	nil,                               // 96: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 97: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 98: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 99: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),           // 100: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 101: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 102: scriptorium.script.v1.AuditEntry
-	(*v1.Source)(nil),                 // 103: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 104: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 105: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 106: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 107: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 108: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 109: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 110: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 111: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 112: scriptorium.event.v1.Logs
-	(*v1.Error)(nil),                  // 113: scriptorium.script.v1.Error
-	(*v11.Object)(nil),                // 114: scriptorium.event.v1.Object
+	(*RecentLogsRequest)(nil),         // 76: scriptorium.registry.v1.RecentLogsRequest
+	(*RecentLogsResponse)(nil),        // 77: scriptorium.registry.v1.RecentLogsResponse
+	(*RecentLogLine)(nil),             // 78: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 79: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 80: scriptorium.registry.v1.QueryFailure
+	(*ListAgentsRequest)(nil),         // 81: scriptorium.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),        // 82: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 83: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 84: scriptorium.registry.v1.StatusResponse
+	(*WatchStatusRequest)(nil),        // 85: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 86: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 87: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 88: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),             // 89: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 90: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 91: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 92: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 93: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 94: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 95: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 96: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 97: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 98: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 99: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 100: scriptorium.registry.v1.FetchSourcesResponse
+	nil,                               // 101: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 102: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 103: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 104: scriptorium.script.v1.Version
+	(*v1.HistoryEntry)(nil),           // 105: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 106: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 107: scriptorium.script.v1.AuditEntry
+	(*v1.Source)(nil),                 // 108: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 109: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 110: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 111: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 112: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 113: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 114: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 115: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 116: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 117: scriptorium.event.v1.Logs
+	(*v11.LogLine)(nil),               // 118: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 119: scriptorium.script.v1.Error
+	(*v11.Object)(nil),                // 120: scriptorium.event.v1.Object
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	97,  // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	98,  // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	99,  // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	98,  // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	102, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	103, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	104, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	103, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	98,  // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	98,  // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	103, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	103, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	99,  // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	97,  // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	100, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	101, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	102, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	104, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	102, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	105, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	106, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	107, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
 	33,  // 20: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	34,  // 21: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	103, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	108, // 22: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	35,  // 23: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	104, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	109, // 24: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	24,  // 25: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	101, // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	98,  // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	99,  // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	100, // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	105, // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	106, // 26: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	103, // 27: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	104, // 28: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	105, // 29: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	110, // 30: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	37,  // 31: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	34,  // 32: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	103, // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	108, // 33: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	35,  // 34: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	104, // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	106, // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	107, // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	105, // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	105, // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	105, // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	108, // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	109, // 35: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	111, // 36: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	112, // 37: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	110, // 38: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	110, // 39: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	110, // 40: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	113, // 41: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	2,   // 42: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	56,  // 43: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	109, // 44: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	110, // 45: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	98,  // 46: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	110, // 47: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	98,  // 48: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	110, // 49: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	110, // 50: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	105, // 51: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	114, // 44: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	115, // 45: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	103, // 46: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	115, // 47: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	103, // 48: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	115, // 49: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	115, // 50: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	110, // 51: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	24,  // 52: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	105, // 53: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	111, // 54: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	104, // 55: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	104, // 56: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	104, // 57: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	110, // 53: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	116, // 54: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	109, // 55: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	109, // 56: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	109, // 57: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	24,  // 58: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	112, // 59: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	117, // 59: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 60: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	83,  // 61: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	82,  // 62: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	82,  // 63: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	85,  // 64: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 65: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	107, // 66: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	96,  // 67: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	106, // 68: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	106, // 69: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	84,  // 70: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	113, // 71: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	98,  // 72: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	106, // 73: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	89,  // 74: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	87,  // 75: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	86,  // 76: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 77: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	106, // 78: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	106, // 79: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	106, // 80: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	101, // 81: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	101, // 82: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	113, // 83: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	103, // 84: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	114, // 85: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	103, // 86: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	103, // 87: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	2,   // 88: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 89: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 90: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 91: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 92: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 93: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 94: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 95: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 96: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 97: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 98: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 99: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 100: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 101: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 102: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	36,  // 103: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	39,  // 104: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	41,  // 105: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	43,  // 106: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	45,  // 107: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	55,  // 108: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	58,  // 109: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	60,  // 110: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	62,  // 111: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	47,  // 112: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	49,  // 113: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	51,  // 114: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	53,  // 115: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	64,  // 116: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	66,  // 117: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	68,  // 118: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	70,  // 119: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	72,  // 120: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	74,  // 121: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	76,  // 122: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	78,  // 123: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	80,  // 124: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	90,  // 125: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	92,  // 126: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	94,  // 127: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 128: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 129: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 130: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 131: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 132: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 133: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 134: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 135: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 136: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 137: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 138: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 139: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 140: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 141: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 142: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	38,  // 143: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	40,  // 144: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	42,  // 145: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	44,  // 146: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	46,  // 147: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	57,  // 148: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	59,  // 149: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	61,  // 150: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	63,  // 151: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	48,  // 152: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	50,  // 153: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	52,  // 154: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	54,  // 155: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	65,  // 156: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	67,  // 157: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	69,  // 158: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	71,  // 159: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	73,  // 160: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	75,  // 161: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	77,  // 162: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	79,  // 163: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	81,  // 164: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	91,  // 165: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	93,  // 166: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	95,  // 167: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	128, // [128:168] is the sub-list for method output_type
-	88,  // [88:128] is the sub-list for method input_type
-	88,  // [88:88] is the sub-list for extension type_name
-	88,  // [88:88] is the sub-list for extension extendee
-	0,   // [0:88] is the sub-list for field type_name
+	111, // 61: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	78,  // 62: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	79,  // 63: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	118, // 64: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	80,  // 65: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	119, // 66: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	88,  // 67: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	87,  // 68: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	87,  // 69: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	90,  // 70: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	24,  // 71: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	112, // 72: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	101, // 73: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	111, // 74: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	111, // 75: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	89,  // 76: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	119, // 77: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	103, // 78: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	111, // 79: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	94,  // 80: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	92,  // 81: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	91,  // 82: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	24,  // 83: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	111, // 84: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	111, // 85: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	111, // 86: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	106, // 87: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	106, // 88: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	119, // 89: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	108, // 90: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	120, // 91: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	108, // 92: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	108, // 93: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	2,   // 94: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 95: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 96: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 97: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 98: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 99: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 100: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 101: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 102: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 103: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 104: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 105: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 106: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 107: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 108: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	36,  // 109: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	39,  // 110: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	41,  // 111: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	43,  // 112: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	45,  // 113: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	55,  // 114: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	58,  // 115: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	60,  // 116: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	62,  // 117: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	47,  // 118: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	49,  // 119: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	51,  // 120: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	53,  // 121: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	64,  // 122: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	66,  // 123: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	68,  // 124: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	70,  // 125: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	72,  // 126: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	74,  // 127: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	76,  // 128: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	81,  // 129: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	83,  // 130: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	85,  // 131: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	95,  // 132: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	97,  // 133: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	99,  // 134: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 135: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 136: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 137: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 138: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 139: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 140: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 141: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 142: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 143: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 144: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 145: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 146: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 147: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 148: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 149: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	38,  // 150: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	40,  // 151: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	42,  // 152: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	44,  // 153: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	46,  // 154: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	57,  // 155: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	59,  // 156: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	61,  // 157: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	63,  // 158: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	48,  // 159: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	50,  // 160: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	52,  // 161: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	54,  // 162: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	65,  // 163: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	67,  // 164: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	69,  // 165: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	71,  // 166: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	73,  // 167: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	75,  // 168: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	77,  // 169: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	82,  // 170: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	84,  // 171: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	86,  // 172: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	96,  // 173: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	98,  // 174: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	100, // 175: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	135, // [135:176] is the sub-list for method output_type
+	94,  // [94:135] is the sub-list for method input_type
+	94,  // [94:94] is the sub-list for extension type_name
+	94,  // [94:94] is the sub-list for extension extendee
+	0,   // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -7807,7 +8231,7 @@ func file_proto_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   95,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

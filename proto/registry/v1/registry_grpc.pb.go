@@ -55,6 +55,7 @@ const (
 	Registry_GetTenant_FullMethodName         = "/scriptorium.registry.v1.Registry/GetTenant"
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
+	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -171,6 +172,9 @@ type RegistryClient interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error)
+	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
+	// some in memory. The last response says which agents answered.
+	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -561,6 +565,25 @@ func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsClient = grpc.ServerStreamingClient[WatchLogsResponse]
 
+func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_RecentLogs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RecentLogsRequest, RecentLogsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
+
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -583,7 +606,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[5], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -711,6 +734,9 @@ type RegistryServer interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error
+	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
+	// some in memory. The last response says which agents answered.
+	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -831,6 +857,9 @@ func (UnimplementedRegistryServer) ListTenants(context.Context, *ListTenantsRequ
 }
 func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchLogs not implemented")
+}
+func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
+	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -1442,6 +1471,17 @@ func _Registry_WatchLogs_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsServer = grpc.ServerStreamingServer[WatchLogsResponse]
 
+func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RecentLogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).RecentLogs(m, &grpc.GenericServerStream[RecentLogsRequest, RecentLogsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -1644,6 +1684,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchLogs",
 			Handler:       _Registry_WatchLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RecentLogs",
+			Handler:       _Registry_RecentLogs_Handler,
 			ServerStreams: true,
 		},
 		{
