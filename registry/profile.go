@@ -14,7 +14,7 @@ type AgentProfile struct {
 	By       access.Identity
 	Agent    string
 	Type     string
-	Duration time.Duration
+	Duration time.Duration // 0 if it takes no time
 }
 
 // NoteProfile has the audit trail say who takes a profile of an agent's process. It takes the role
@@ -23,7 +23,9 @@ func (r *Registry) NoteProfile(ctx context.Context, p AgentProfile) error {
 	if err := mayAdminister(p.By, ""); err != nil {
 		return err
 	}
-	return r.store.AddAudit(ctx, script.AuditEntry{
-		Time: r.now(), Change: script.ChangeProfile, Identity: p.By.Name, Peer: p.By.Peer, Note: fmt.Sprintf("agent %.253s: %.32s for %v", p.Agent, p.Type, p.Duration),
-	})
+	note := fmt.Sprintf("agent %.253s: %.32s", p.Agent, p.Type)
+	if p.Duration > 0 {
+		note += fmt.Sprintf(" for %v", p.Duration)
+	}
+	return r.store.AddAudit(ctx, script.AuditEntry{Time: r.now(), Change: script.ChangeProfile, Identity: p.By.Name, Peer: p.By.Peer, Note: note})
 }

@@ -25,6 +25,8 @@ type ScriptProfileRequest struct {
 	Agents  []string // names, or patterns such as "edge-*"; all agents if empty
 	// Duration of the profile, at most a minute; 10 s if 0.
 	Duration time.Duration
+	// Started is called when the registry asks the agents. It may be nil.
+	Started func()
 	// End ends the profile early when it is closed: what it has found by then is returned. It may be
 	// nil.
 	End <-chan struct{}
@@ -96,6 +98,9 @@ func (c *Client) ProfileScript(ctx context.Context, req ScriptProfileRequest) (S
 		if id := resp.GetProfile(); id != "" {
 			stop := c.endWhen(ctx, req.End, &registryv1.EndProfileRequest{Tenant: req.Of.Tenant, Name: req.Of.Script, Agents: req.Agents, Profile: id})
 			defer stop()
+			if req.Started != nil {
+				req.Started()
+			}
 		}
 		if err := sum.add(resp); err != nil {
 			return ScriptProfile{}, malformed(err)
@@ -232,6 +237,8 @@ type AgentProfileRequest struct {
 	Type string
 	// Duration of the profile, at most a minute; 10 s if 0.
 	Duration time.Duration
+	// Started is called when the registry asks the agents. It may be nil.
+	Started func()
 	// End ends the profile early when it is closed: what it has found by then is returned. It may be
 	// nil.
 	End <-chan struct{}
@@ -264,6 +271,9 @@ func (c *Client) ProfileAgent(ctx context.Context, req AgentProfileRequest) ([]b
 		if id := resp.GetProfile(); id != "" {
 			stop := c.endWhen(ctx, req.End, &registryv1.EndProfileRequest{Agents: []string{req.Agent}, Profile: id})
 			defer stop()
+			if req.Started != nil {
+				req.Started()
+			}
 		}
 		if data = append(data, resp.GetData()...); len(data) > maxAgentProfile {
 			return nil, malformed(fmt.Errorf("the profile has more than %d bytes", maxAgentProfile))

@@ -88,8 +88,8 @@ type Process struct {
 	Caller   string // who asks
 	ID       string // of NewID
 	Agent    string
-	Type     string // one of Types
-	Duration time.Duration
+	Type     string
+	Duration time.Duration // of ProcessDuration
 }
 
 // ProfileProcess has an agent profile its process, and returns the profile in the format of pprof. If
@@ -164,15 +164,23 @@ func Duration(m *durationpb.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// Types of profiles that agents take of their processes.
-var Types = []string{"cpu", "heap", "allocs", "goroutine", "mutex", "block"}
+// Types of profiles that agents take of their processes: those that are of a span of time, and the
+// others.
+var (
+	timedTypes   = []string{"cpu", "mutex", "block"}
+	instantTypes = []string{"heap", "allocs", "goroutine"}
+)
 
-// CheckType refuses a type that is none.
-func CheckType(name string) error {
-	if !slices.Contains(Types, name) {
-		return script.Errorf(script.Invalid, "type", "%.80q is no type of profile: want %s", name, strings.Join(Types, ", "))
+// ProcessDuration is Duration for a profile of the type: 0 if it takes no time. It refuses a type that
+// is none.
+func ProcessDuration(kind string, m *durationpb.Duration) (time.Duration, error) {
+	switch {
+	case slices.Contains(instantTypes, kind):
+		return 0, nil
+	case slices.Contains(timedTypes, kind):
+		return Duration(m)
 	}
-	return nil
+	return 0, script.Errorf(script.Invalid, "type", "%.80q is no type of profile: want %s", kind, strings.Join(slices.Concat(timedTypes, instantTypes), ", "))
 }
 
 // collector keeps what agents send.

@@ -91,10 +91,7 @@ func (s *registryService) connected(tenant string, patterns []string) (n int) {
 }
 
 func (s *registryService) ProfileAgent(m *registryv1.ProfileAgentRequest, stream grpc.ServerStreamingServer[registryv1.ProfileAgentResponse]) error {
-	duration, err := profiling.Duration(m.GetDuration())
-	if err == nil {
-		err = profiling.CheckType(m.GetType())
-	}
+	duration, err := profiling.ProcessDuration(m.GetType(), m.GetDuration())
 	if err != nil {
 		return err
 	}
