@@ -371,6 +371,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.host.Run(ctx) })
 	g.Go(func() error { return a.answerRecalls(ctx) })
 	g.Go(func() error { return a.answers.Run(ctx) })
+	g.Go(func() error { return a.logs.Run(ctx) })
 	g.Go(func() error { return a.state.tester.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)

@@ -4,6 +4,7 @@
 package logring
 
 import (
+	"context"
 	"container/heap"
 	"strings"
 	"sync"
@@ -147,6 +148,23 @@ func (r *Ring) dropFirst(t *tenant, s *lines) {
 	heap.Remove(&r.largest, t.at)
 	delete(r.tenants, t.name)
 }
+
+// Run drops old lines until ctx is done.
+func (r *Ring) Run(ctx context.Context) error {
+	ticker := time.NewTicker(forgetEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			r.Forget(now)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// forgetEvery is how often Run looks for old lines.
+const forgetEvery = time.Minute
 
 // Forget drops what is older than MaxAge.
 func (r *Ring) Forget(now time.Time) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -20,6 +21,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 // talks logs two lines for each call.
 const talks = `function handle(who) log.info("hello " .. who) log.warn("bye " .. who) end`
@@ -34,6 +37,7 @@ func TestRecentLogs(t *testing.T) {
 	if _, _, err := s.registry.SetTenant(ctx, "shop", settings, registryclient.DataWrite{Author: "test"}); err != nil {
 		t.Fatal(err)
 	}
+	traced := agentclient.ContextWithTraceparent(ctx, "00-"+traceID+"-00f067aa0ba902b7-01")
 	for _, tenant := range []string{"acme", "shop"} {
 		of := script.Name{Tenant: tenant, Script: "talker"}
 		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{Name: of, Source: []byte(talks), Write: registryclient.Write{Author: "test"}})
@@ -44,7 +48,7 @@ func TestRecentLogs(t *testing.T) {
 		for i := range agents {
 			// The first process of a tenant starts cold, which may take longer than a call waits.
 			if !eventually(ctx, func() bool {
-				_, err := s.agents[i].Call(ctx, of.String(), fmt.Sprintf("%s-%d", tenant, i+1))
+				_, err := s.agents[i].Call(traced, of.String(), fmt.Sprintf("%s-%d", tenant, i+1))
 				return err == nil
 			}) {
 				t.Fatalf("agent %d does not run %s", i+1, of)
@@ -71,7 +75,7 @@ func TestRecentLogs(t *testing.T) {
 			t.Errorf("%s: the lines are not in order: %+v", tenant, found.Lines)
 		}
 		for _, l := range found.Lines {
-			if want := fmt.Sprintf(" %s-%s", tenant, l.Agent[len("agent-"):]); l.Script.Tenant != tenant || l.Version != 1 ||
+			if want := fmt.Sprintf(" %s-%s", tenant, l.Agent[len("agent-"):]); l.Script.Tenant != tenant || l.Version != 1 || l.TraceID != traceID ||
 				l.Message != "hello"+want && l.Message != "bye"+want {
 				t.Errorf("%s: %+v", tenant, l)
 			}

@@ -26,6 +26,8 @@ type chatter struct {
 	registryv1.UnimplementedRegistryServer
 	streams [][]*registryv1.WatchLogsResponse
 	asked   atomic.Int32
+	recent  []*registryv1.RecentLogsResponse // what it remembers
+	filter  atomic.Pointer[registryv1.RecentLogsRequest]
 }
 
 func (c *chatter) WatchLogs(m *registryv1.WatchLogsRequest, stream grpc.ServerStreamingServer[registryv1.WatchLogsResponse]) error {

@@ -64,14 +64,20 @@ func (a *app) checkAnswers(r *registryclient.QueryResult, tenant string, nodes [
 	if r.Silent > 0 {
 		a.notice("%s not answer in time", agentsThat(r.Silent, r.SilentAgents, "did", "did"))
 	}
+	switch {
+	case r.Answered == 0 && len(r.Failures) > 0:
+		f := r.Failures[0]
+		return &script.Error{Kind: f.Err.Kind, Message: fmt.Sprintf("no agent has a whole answer: agent %s: %s", plain(f.Agent), plain(f.Err.Message))}
+	case r.Answered+r.Silent == 0:
+		return script.Errorf(script.Unavailable, "", "all agents are too old to answer: upgrade agentd")
+	case r.Answered == 0:
+		return script.Errorf(script.Unavailable, "", "no agent answered: do the users of NATS have the subjects PREFIX.query and PREFIX.answers.> (deploy/nats/nats-server.conf)?")
+	}
 	for _, f := range r.Failures {
 		a.notice("agent %s has no whole answer: %s", plain(f.Agent), plain(f.Err.Message))
 	}
 	if n := r.Failed - len(r.Failures); n > 0 {
 		a.notice("%d more agents have no whole answer", n)
-	}
-	if r.Answered == 0 && r.Failed == 0 {
-		return script.Errorf(script.Unavailable, "", "no agent answered: do the users of NATS have the subjects PREFIX.query and PREFIX.answers.> (deploy/nats/nats-server.conf)?")
 	}
 	return nil
 }

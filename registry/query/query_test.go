@@ -267,7 +267,7 @@ func TestForgedAnswers(t *testing.T) {
 			}}
 			of := honest.session()
 			a := thief.air
-			a.deliver("n1", sealed(m, seal.Session{}))                                       // unsigned
+			a.deliver("n1", sealed(m, seal.Session{}))                                        // unsigned
 			a.deliver("n1", sealed(m, seal.Session{Token: of.Token, Key: []byte("guessed")})) // of a session that it has seen
 			a.deliver("n1", []byte("rubbish"))
 			status, err := seal.SealStatus(&eventv1.Status{Agent: "n1"}, of)
@@ -276,8 +276,8 @@ func TestForgedAnswers(t *testing.T) {
 			}
 			a.deliver("n1", status) // which the agent has signed
 			a.deliver("n1", make([]byte, 1<<20))
-			a.deliver("n1", sealed(m, thief.session()))                                    // in its own session
-			a.deliver("thief", sealed(m, thief.session()))                                 // in the name of the other
+			a.deliver("n1", sealed(m, thief.session()))                                  // in its own session
+			a.deliver("thief", sealed(m, thief.session()))                               // in the name of the other
 			a.deliver("n1", sealed(m, (&agent{name: "n1", identity: "evil"}).session())) // of a namesake
 			a.deliver("nobody", sealed(m, of))
 			thief.say(q, nil, "of a tenant that it does not follow")
@@ -445,6 +445,24 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 		}
 		if len(a.queries) != 1 {
 			t.Errorf("%d queries were published, want 1", len(a.queries))
+		}
+	})
+}
+
+// FuzzAnswers: whatever comes on an agent's subject, nothing of it is taken that its session has not signed.
+func FuzzAnswers(f *testing.F) {
+	one := &agent{name: "n1", identity: "agents"}
+	f.Add([]byte("\x08\x01"))
+	f.Add(sealed(&eventv1.Answer{Fleet: fleetID, Agent: "n1", Last: true}, one.session()))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newAir(&agent{name: "n1", answer: func(a *agent, _ *eventv1.Query) {
+			a.air.deliver("n1", data)
+			cancel()
+		}})
+		asker := a.asker()
+		if _, err := asker.Ask(ctx, question(), func(query.Part) { t.Error("it was taken") }); err == nil {
+			t.Error("it answered the query")
 		}
 	})
 }

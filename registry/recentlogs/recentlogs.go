@@ -41,7 +41,7 @@ type Request struct {
 	Level   engine.Level  // the least; all if empty
 	Grep    string        // an RE2 expression that messages match; all if empty
 	Since   time.Duration // how old lines may be; any age if 0
-	Lines   int           // the newest; DefaultLines if 0
+	Limit   int           // the newest; DefaultLines if 0
 }
 
 // Line is a line of one agent.
@@ -52,9 +52,9 @@ type Line struct {
 
 // Collection is what the agents keep.
 type Collection struct {
-	Lines []Line // by their time
-	Truncated bool // agents have more lines that match
-	Evicted   bool // agents have dropped lines of that age, to make room for others
+	Lines     []Line // by their time
+	Truncated bool   // agents have more lines that match
+	Evicted   bool   // agents have dropped lines of that age, to make room for others
 	Result    query.Result
 }
 
@@ -68,11 +68,11 @@ func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) 
 	if err := req.validate(); err != nil {
 		return Collection{}, err
 	}
-	m := &eventv1.RecentLogsQuery{Name: req.Of.Script, Version: req.Version, Level: string(req.Level), Grep: req.Grep, Limit: int32(req.Lines)} //nolint:gosec // at most MaxLines
+	m := &eventv1.RecentLogsQuery{Name: req.Of.Script, Version: req.Version, Level: string(req.Level), Grep: req.Grep, Limit: int32(req.Limit)} //nolint:gosec // at most MaxLines
 	if req.Since > 0 {
 		m.Since = durationpb.New(req.Since)
 	}
-	c := collector{of: req.Of, most: req.Lines}
+	c := collector{of: req.Of, most: req.Limit}
 	result, err := asker.Ask(ctx, query.Question{
 		Caller: req.Caller, Agents: req.Agents, Tenant: req.Of.Tenant, Timeout: timeout, AgentBytes: agentBytes, Bytes: allBytes,
 		Query: &eventv1.Query{Kind: &eventv1.Query_RecentLogs{RecentLogs: m}},
@@ -93,11 +93,11 @@ func (r *Request) validate() error {
 	if r.Since < 0 {
 		return script.Errorf(script.Invalid, "since", "%v is negative", r.Since)
 	}
-	if r.Lines < 0 || r.Lines > MaxLines {
-		return script.Errorf(script.Invalid, "lines", "are %d, want 1 to %d", r.Lines, MaxLines)
+	if r.Limit < 0 || r.Limit > MaxLines {
+		return script.Errorf(script.Invalid, "limit", "is %d, want 1 to %d", r.Limit, MaxLines)
 	}
-	if r.Lines == 0 {
-		r.Lines = DefaultLines
+	if r.Limit == 0 {
+		r.Limit = DefaultLines
 	}
 	_, err := wire.CompileGrep(r.Grep)
 	return err

@@ -108,6 +108,8 @@ var asked = []ask{
 	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
 	{"logs", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme", Name: secret})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
+	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
+	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
 }
 
 // askedOfAll are about all tenants: that of one of them is not enough.

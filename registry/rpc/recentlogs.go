@@ -32,8 +32,11 @@ func (s *registryService) RecentLogs(m *registryv1.RecentLogsRequest, stream grp
 	defer cancel()
 	found, err := recentlogs.Collect(ctx, s.asker, recentlogs.Request{
 		Caller: access.FromContext(ctx).Subject, Of: of, Agents: m.GetAgents(), Version: m.GetVersion(), Level: engine.Level(m.GetLevel()),
-		Grep: m.GetGrep(), Since: m.GetSince().AsDuration(), Lines: int(m.GetLimit()),
+		Grep: m.GetGrep(), Since: m.GetSince().AsDuration(), Limit: int(m.GetLimit()),
 	})
+	if err != nil && stream.Context().Err() == nil && ctx.Err() != nil {
+		return errStopping()
+	}
 	if err != nil {
 		return err
 	}
