@@ -133,6 +133,7 @@ type Agent struct {
 	recalls  chan follow.Recall // that wait for their answers
 	logs     *logring.Ring
 	answers  *answer.Answerer
+	profiles profiles
 	conn     *grpc.ClientConn
 	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
@@ -273,7 +274,10 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		return err
 	}
 	a.answers, err = answer.New(answer.Config{
-		Agent: a.cfg.Name, Handlers: map[string]answer.Handler{"recent_logs": a.recentLogs},
+		Agent: a.cfg.Name,
+		Handlers: map[string]answer.Handler{
+			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
+		},
 		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -294,7 +298,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	}
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
-		Host: a.host, Contents: a.state.values, Observers: append(a.observers(), observers...),
+		Host: a.host, Contents: a.state.values, Observers: append(a.observers(), observers...), Profiles: &a.profiles.scripts,
 		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {

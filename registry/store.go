@@ -62,6 +62,10 @@ type Store interface {
 	// once.
 	Audit(ctx context.Context, filter AuditFilter, after string, limit int) (entries []script.AuditEntry, token string, err error)
 
+	// AddAudit adds an entry to the audit trail that belongs to no commit. It is no transaction:
+	// Head stays what it is, and nobody who watches sees it.
+	AddAudit(ctx context.Context, e script.AuditEntry) error
+
 	// Request returns what became of the write of the script with the request id; ok
 	// is false if there was none, or if that is longer ago than RequestMemory. Each
 	// script has ids of its own.

@@ -152,6 +152,8 @@ const (
 
 	ChangeFreeze Change = "freeze" // of the registry: what runs stays as it is
 	ChangeThaw   Change = "thaw"   // the freeze is over
+
+	ChangeProfile Change = "profile" // no change: somebody took a profile of an agent's process
 )
 
 // HistoryEntry is one line of a script's history.

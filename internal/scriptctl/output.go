@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -25,11 +26,12 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-func checkFormat(format string) error {
-	if slices.Contains(formats, format) {
+func checkFormat(cmd *cobra.Command, format string) error {
+	want := formatsOf(cmd)
+	if slices.Contains(want, format) {
 		return nil
 	}
-	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(formats, ", ")))
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(want, ", ")))
 }
 
 // print prints v as JSON or YAML, or else whatever table prints.

@@ -43,6 +43,16 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last str
 	return entries, page.Next, nil
 }
 
+// AddAudit implements registry.Store.
+func (s *Store) AddAudit(ctx context.Context, e script.AuditEntry) error {
+	entry, err := encodeAudit(e)
+	if err != nil {
+		return script.Errorf(script.Internal, "", "encode an audit entry: %w", err)
+	}
+	_, err = s.commit(ctx, "add to the audit trail", nil, []clientv3.Op{clientv3.OpPut(s.newAuditKey(e.Time), string(entry))}, nil)
+	return err
+}
+
 // TrimAudit implements registry.Garbage, page by page: a large removal at once would
 // stop all else.
 func (s *Store) TrimAudit(ctx context.Context, before time.Time) (int, error) {

@@ -40,6 +40,14 @@ func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, after st
 	return entries, page.Next, err
 }
 
+// AddAudit implements registry.Store.
+func (s *Store) AddAudit(_ context.Context, e script.AuditEntry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addAudit(e)
+	return nil
+}
+
 // TrimAudit implements registry.Garbage.
 func (s *Store) TrimAudit(_ context.Context, before time.Time) (int, error) {
 	s.mu.Lock()

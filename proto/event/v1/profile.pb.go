@@ -277,6 +277,242 @@ func (x *ProfileSummary) GetOtherCalls() uint64 {
 	return 0
 }
 
+// ScriptProfileQuery has agents profile a script of the query's tenant, and answer when the time is up
+// or an EndProfileQuery ends it: with any number of ScriptProfiles, and a ProfileSummary.
+type ScriptProfileQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// All versions that are called if 0.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// At most a minute.
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Random; for EndProfileQuery.
+	Profile       string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScriptProfileQuery) Reset() {
+	*x = ScriptProfileQuery{}
+	mi := &file_proto_event_v1_profile_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptProfileQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptProfileQuery) ProtoMessage() {}
+
+func (x *ScriptProfileQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_profile_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptProfileQuery.ProtoReflect.Descriptor instead.
+func (*ScriptProfileQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_profile_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ScriptProfileQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScriptProfileQuery) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ScriptProfileQuery) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ScriptProfileQuery) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+// ProcessProfileQuery has an agent profile its own process, and answer with ProcessProfiles.
+type ProcessProfileQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "cpu", "heap", "allocs", "goroutine", "mutex" or "block".
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// At most a minute. Heap, allocs and goroutine take no time.
+	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Random; for EndProfileQuery.
+	Profile       string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessProfileQuery) Reset() {
+	*x = ProcessProfileQuery{}
+	mi := &file_proto_event_v1_profile_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessProfileQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessProfileQuery) ProtoMessage() {}
+
+func (x *ProcessProfileQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_profile_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessProfileQuery.ProtoReflect.Descriptor instead.
+func (*ProcessProfileQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_profile_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ProcessProfileQuery) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ProcessProfileQuery) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ProcessProfileQuery) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+// ProcessProfile is a part of a profile in the format of pprof.
+type ProcessProfile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessProfile) Reset() {
+	*x = ProcessProfile{}
+	mi := &file_proto_event_v1_profile_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessProfile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessProfile) ProtoMessage() {}
+
+func (x *ProcessProfile) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_profile_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessProfile.ProtoReflect.Descriptor instead.
+func (*ProcessProfile) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_profile_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProcessProfile) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// EndProfileQuery ends a profile early, of a script of the query's tenant, or of the process if that is
+// empty. The answer has nothing.
+type EndProfileQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Profile       string                 `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileQuery) Reset() {
+	*x = EndProfileQuery{}
+	mi := &file_proto_event_v1_profile_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileQuery) ProtoMessage() {}
+
+func (x *EndProfileQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_profile_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileQuery.ProtoReflect.Descriptor instead.
+func (*EndProfileQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_profile_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *EndProfileQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EndProfileQuery) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
 var File_proto_event_v1_profile_proto protoreflect.FileDescriptor
 
 const file_proto_event_v1_profile_proto_rawDesc = "" +
@@ -298,7 +534,21 @@ const file_proto_event_v1_profile_proto_rawDesc = "" +
 	"\x0eProfileSummary\x12-\n" +
 	"\x04took\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x1f\n" +
 	"\vother_calls\x18\x02 \x01(\x04R\n" +
-	"otherCallsB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
+	"otherCalls\"\x93\x01\n" +
+	"\x12ScriptProfileQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x18\n" +
+	"\aprofile\x18\x04 \x01(\tR\aprofile\"z\n" +
+	"\x13ProcessProfileQuery\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x18\n" +
+	"\aprofile\x18\x03 \x01(\tR\aprofile\"$\n" +
+	"\x0eProcessProfile\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"?\n" +
+	"\x0fEndProfileQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aprofile\x18\x02 \x01(\tR\aprofileB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
 
 var (
 	file_proto_event_v1_profile_proto_rawDescOnce sync.Once
@@ -312,23 +562,29 @@ func file_proto_event_v1_profile_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_profile_proto_rawDescData
 }
 
-var file_proto_event_v1_profile_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_proto_event_v1_profile_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_proto_event_v1_profile_proto_goTypes = []any{
 	(*ScriptProfile)(nil),       // 0: scriptorium.event.v1.ScriptProfile
 	(*ProfileFrame)(nil),        // 1: scriptorium.event.v1.ProfileFrame
 	(*ProfileStack)(nil),        // 2: scriptorium.event.v1.ProfileStack
 	(*ProfileSummary)(nil),      // 3: scriptorium.event.v1.ProfileSummary
-	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
+	(*ScriptProfileQuery)(nil),  // 4: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil), // 5: scriptorium.event.v1.ProcessProfileQuery
+	(*ProcessProfile)(nil),      // 6: scriptorium.event.v1.ProcessProfile
+	(*EndProfileQuery)(nil),     // 7: scriptorium.event.v1.EndProfileQuery
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
 }
 var file_proto_event_v1_profile_proto_depIdxs = []int32{
 	1, // 0: scriptorium.event.v1.ScriptProfile.frames:type_name -> scriptorium.event.v1.ProfileFrame
 	2, // 1: scriptorium.event.v1.ScriptProfile.stacks:type_name -> scriptorium.event.v1.ProfileStack
-	4, // 2: scriptorium.event.v1.ProfileSummary.took:type_name -> google.protobuf.Duration
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	8, // 2: scriptorium.event.v1.ProfileSummary.took:type_name -> google.protobuf.Duration
+	8, // 3: scriptorium.event.v1.ScriptProfileQuery.duration:type_name -> google.protobuf.Duration
+	8, // 4: scriptorium.event.v1.ProcessProfileQuery.duration:type_name -> google.protobuf.Duration
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_profile_proto_init() }
@@ -342,7 +598,7 @@ func file_proto_event_v1_profile_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_profile_proto_rawDesc), len(file_proto_event_v1_profile_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
