@@ -75,11 +75,11 @@ Every flag can be set by the environment variable behind it.`,
 				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
 					debugging, err := debug.Serve(log)
-			if err != nil {
-				return err
-			}
-			defer debugging.Close()
-			return Run(cmd.Context(), cfg)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
+					return Run(cmd.Context(), cfg)
 				})
 			})
 		},

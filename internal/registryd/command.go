@@ -26,7 +26,6 @@ func CommandWith(cfg Config) *cobra.Command {
 	var (
 		logging obs.LogOptions
 		traces  tracing.Options
-	)
 		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
@@ -71,11 +70,11 @@ Every flag can be set by the environment variable behind it.`,
 				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
 					debugging, err := debug.Serve(log)
-			if err != nil {
-				return err
-			}
-			defer debugging.Close()
-			return Run(cmd.Context(), cfg)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
+					return Run(cmd.Context(), cfg)
 				})
 			})
 		},

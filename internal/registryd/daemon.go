@@ -87,7 +87,7 @@ type Daemon struct {
 	timeline *timeline.Timeline
 	recorder *timeline.Recorder
 	hub      *timeline.Hub
-	usage  *usage.Ledger
+	usage    *usage.Ledger
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 

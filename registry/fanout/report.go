@@ -174,7 +174,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Held:           readText(m.GetHeld(), maxHeld),
 		Trials:         trials,
 		Lags:           lags,
-		Usage:       usage,
+		Usage:          usage,
 	}, skipped + passed + left + unused, nil
 }
 

@@ -43,7 +43,7 @@ type Report struct {
 	// each time that it is found. An older agent has none.
 	RepairedDrifts uint64
 	Trials         []Trial // of candidates; what is beyond MaxTrials counts for nothing
-	Usage    *Usage          // of calls; nil for none. The fleet hands it on
+	Usage          *Usage  // of calls; nil for none. The fleet hands it on
 }
 
 // Usage is what the calls of tenants used on an agent since it reported that last. The agent reports each several times.

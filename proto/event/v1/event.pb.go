@@ -2300,6 +2300,9 @@ type Query struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Query_RecentLogs
+	//	*Query_ScriptProfile
+	//	*Query_ProcessProfile
+	//	*Query_EndProfile
 	Kind          isQuery_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2407,6 +2410,33 @@ func (x *Query) GetRecentLogs() *RecentLogsQuery {
 	return nil
 }
 
+func (x *Query) GetScriptProfile() *ScriptProfileQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_ScriptProfile); ok {
+			return x.ScriptProfile
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetProcessProfile() *ProcessProfileQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_ProcessProfile); ok {
+			return x.ProcessProfile
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetEndProfile() *EndProfileQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_EndProfile); ok {
+			return x.EndProfile
+		}
+	}
+	return nil
+}
+
 type isQuery_Kind interface {
 	isQuery_Kind()
 }
@@ -2415,7 +2445,25 @@ type Query_RecentLogs struct {
 	RecentLogs *RecentLogsQuery `protobuf:"bytes,20,opt,name=recent_logs,json=recentLogs,proto3,oneof"`
 }
 
+type Query_ScriptProfile struct {
+	ScriptProfile *ScriptProfileQuery `protobuf:"bytes,30,opt,name=script_profile,json=scriptProfile,proto3,oneof"`
+}
+
+type Query_ProcessProfile struct {
+	ProcessProfile *ProcessProfileQuery `protobuf:"bytes,31,opt,name=process_profile,json=processProfile,proto3,oneof"`
+}
+
+type Query_EndProfile struct {
+	EndProfile *EndProfileQuery `protobuf:"bytes,32,opt,name=end_profile,json=endProfile,proto3,oneof"`
+}
+
 func (*Query_RecentLogs) isQuery_Kind() {}
+
+func (*Query_ScriptProfile) isQuery_Kind() {}
+
+func (*Query_ProcessProfile) isQuery_Kind() {}
+
+func (*Query_EndProfile) isQuery_Kind() {}
 
 // Answer is one part of an agent's answer to a Query. The key of the agent's session signs it.
 type Answer struct {
@@ -2437,6 +2485,9 @@ type Answer struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Answer_RecentLogs
+	//	*Answer_ScriptProfile
+	//	*Answer_ProfileSummary
+	//	*Answer_ProcessProfile
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2537,6 +2588,33 @@ func (x *Answer) GetRecentLogs() *RecentLogs {
 	return nil
 }
 
+func (x *Answer) GetScriptProfile() *ScriptProfile {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_ScriptProfile); ok {
+			return x.ScriptProfile
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetProfileSummary() *ProfileSummary {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_ProfileSummary); ok {
+			return x.ProfileSummary
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetProcessProfile() *ProcessProfile {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_ProcessProfile); ok {
+			return x.ProcessProfile
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -2545,7 +2623,25 @@ type Answer_RecentLogs struct {
 	RecentLogs *RecentLogs `protobuf:"bytes,20,opt,name=recent_logs,json=recentLogs,proto3,oneof"`
 }
 
+type Answer_ScriptProfile struct {
+	ScriptProfile *ScriptProfile `protobuf:"bytes,30,opt,name=script_profile,json=scriptProfile,proto3,oneof"`
+}
+
+type Answer_ProfileSummary struct {
+	ProfileSummary *ProfileSummary `protobuf:"bytes,31,opt,name=profile_summary,json=profileSummary,proto3,oneof"`
+}
+
+type Answer_ProcessProfile struct {
+	ProcessProfile *ProcessProfile `protobuf:"bytes,32,opt,name=process_profile,json=processProfile,proto3,oneof"`
+}
+
 func (*Answer_RecentLogs) isAnswer_Kind() {}
+
+func (*Answer_ScriptProfile) isAnswer_Kind() {}
+
+func (*Answer_ProfileSummary) isAnswer_Kind() {}
+
+func (*Answer_ProcessProfile) isAnswer_Kind() {}
 
 // RecentLogsQuery asks for the lines that scripts of the query's tenant logged recently.
 type RecentLogsQuery struct {
@@ -2705,7 +2801,7 @@ var File_proto_event_v1_event_proto protoreflect.FileDescriptor
 
 const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1aproto/event/v1/event.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/script/v1/script.proto\"\xbe\x01\n" +
+	"\x1aproto/event/v1/event.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\xbe\x01\n" +
 	"\bEnvelope\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fpayload_type\x18\x02 \x01(\tR\vpayloadType\x12\x18\n" +
@@ -2902,7 +2998,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\fR\acontent\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xe9\x02\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xdc\x04\n" +
 	"\x05Query\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
@@ -2913,8 +3009,12 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\tmax_bytes\x18\a \x01(\x03R\bmaxBytes\x121\n" +
 	"\x06spread\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06spread\x12H\n" +
 	"\vrecent_logs\x18\x14 \x01(\v2%.scriptorium.event.v1.RecentLogsQueryH\x00R\n" +
-	"recentLogsB\x06\n" +
-	"\x04kind\"\x94\x02\n" +
+	"recentLogs\x12Q\n" +
+	"\x0escript_profile\x18\x1e \x01(\v2(.scriptorium.event.v1.ScriptProfileQueryH\x00R\rscriptProfile\x12T\n" +
+	"\x0fprocess_profile\x18\x1f \x01(\v2).scriptorium.event.v1.ProcessProfileQueryH\x00R\x0eprocessProfile\x12H\n" +
+	"\vend_profile\x18  \x01(\v2%.scriptorium.event.v1.EndProfileQueryH\x00R\n" +
+	"endProfileB\x06\n" +
+	"\x04kind\"\x84\x04\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2924,7 +3024,10 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05error\x18\x06 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12!\n" +
 	"\funknown_kind\x18\a \x01(\bR\vunknownKind\x12C\n" +
 	"\vrecent_logs\x18\x14 \x01(\v2 .scriptorium.event.v1.RecentLogsH\x00R\n" +
-	"recentLogsB\x06\n" +
+	"recentLogs\x12L\n" +
+	"\x0escript_profile\x18\x1e \x01(\v2#.scriptorium.event.v1.ScriptProfileH\x00R\rscriptProfile\x12O\n" +
+	"\x0fprofile_summary\x18\x1f \x01(\v2$.scriptorium.event.v1.ProfileSummaryH\x00R\x0eprofileSummary\x12O\n" +
+	"\x0fprocess_profile\x18  \x01(\v2$.scriptorium.event.v1.ProcessProfileH\x00R\x0eprocessProfileB\x06\n" +
 	"\x04kind\"\xb0\x01\n" +
 	"\x0fRecentLogsQuery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2989,6 +3092,12 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 	(*v1.Error)(nil),              // 34: scriptorium.script.v1.Error
 	(*v1.StepCalls)(nil),          // 35: scriptorium.script.v1.StepCalls
+	(*ScriptProfileQuery)(nil),    // 36: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil),   // 37: scriptorium.event.v1.ProcessProfileQuery
+	(*EndProfileQuery)(nil),       // 38: scriptorium.event.v1.EndProfileQuery
+	(*ScriptProfile)(nil),         // 39: scriptorium.event.v1.ScriptProfile
+	(*ProfileSummary)(nil),        // 40: scriptorium.event.v1.ProfileSummary
+	(*ProcessProfile)(nil),        // 41: scriptorium.event.v1.ProcessProfile
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
@@ -3027,15 +3136,21 @@ var file_proto_event_v1_event_proto_depIdxs = []int32{
 	33, // 33: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
 	33, // 34: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
 	25, // 35: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	34, // 36: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	26, // 37: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	33, // 38: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	20, // 39: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	36, // 36: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
+	37, // 37: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
+	38, // 38: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
+	34, // 39: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	26, // 40: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	39, // 41: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
+	40, // 42: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
+	41, // 43: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
+	33, // 44: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	20, // 45: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -3043,6 +3158,7 @@ func file_proto_event_v1_event_proto_init() {
 	if File_proto_event_v1_event_proto != nil {
 		return
 	}
+	file_proto_event_v1_profile_proto_init()
 	file_proto_event_v1_event_proto_msgTypes[3].OneofWrappers = []any{
 		(*Object_Release)(nil),
 		(*Object_Value)(nil),
@@ -3051,9 +3167,15 @@ func file_proto_event_v1_event_proto_init() {
 	file_proto_event_v1_event_proto_msgTypes[9].OneofWrappers = []any{}
 	file_proto_event_v1_event_proto_msgTypes[23].OneofWrappers = []any{
 		(*Query_RecentLogs)(nil),
+		(*Query_ScriptProfile)(nil),
+		(*Query_ProcessProfile)(nil),
+		(*Query_EndProfile)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
+		(*Answer_ScriptProfile)(nil),
+		(*Answer_ProfileSummary)(nil),
+		(*Answer_ProcessProfile)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -59,6 +59,9 @@ const (
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
+	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
+	Registry_ProfileAgent_FullMethodName      = "/scriptorium.registry.v1.Registry/ProfileAgent"
+	Registry_EndProfile_FullMethodName        = "/scriptorium.registry.v1.Registry/EndProfile"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -189,6 +192,15 @@ type RegistryClient interface {
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
+	// ProfileScript has agents profile a script, and streams what they have found when the time is up
+	// or EndProfile ends it. It takes the role read.
+	ProfileScript(ctx context.Context, in *ProfileScriptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileScriptResponse], error)
+	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// admin for all tenants, and stands in the audit trail.
+	ProfileAgent(ctx context.Context, in *ProfileAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileAgentResponse], error)
+	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
+	// that.
+	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -646,6 +658,54 @@ func (c *registryClient) Usage(ctx context.Context, in *UsageRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_UsageClient = grpc.ServerStreamingClient[UsageResponse]
 
+func (c *registryClient) ProfileScript(ctx context.Context, in *ProfileScriptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileScriptResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[7], Registry_ProfileScript_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileScriptRequest, ProfileScriptResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileScriptClient = grpc.ServerStreamingClient[ProfileScriptResponse]
+
+func (c *registryClient) ProfileAgent(ctx context.Context, in *ProfileAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileAgentResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[8], Registry_ProfileAgent_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileAgentRequest, ProfileAgentResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileAgentClient = grpc.ServerStreamingClient[ProfileAgentResponse]
+
+func (c *registryClient) EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndProfileResponse)
+	err := c.cc.Invoke(ctx, Registry_EndProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAgentsResponse)
@@ -668,7 +728,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[7], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[9], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -810,6 +870,15 @@ type RegistryServer interface {
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
+	// ProfileScript has agents profile a script, and streams what they have found when the time is up
+	// or EndProfile ends it. It takes the role read.
+	ProfileScript(*ProfileScriptRequest, grpc.ServerStreamingServer[ProfileScriptResponse]) error
+	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// admin for all tenants, and stands in the audit trail.
+	ProfileAgent(*ProfileAgentRequest, grpc.ServerStreamingServer[ProfileAgentResponse]) error
+	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
+	// that.
+	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -942,6 +1011,15 @@ func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStr
 }
 func (UnimplementedRegistryServer) Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error {
 	return status.Error(codes.Unimplemented, "method Usage not implemented")
+}
+func (UnimplementedRegistryServer) ProfileScript(*ProfileScriptRequest, grpc.ServerStreamingServer[ProfileScriptResponse]) error {
+	return status.Error(codes.Unimplemented, "method ProfileScript not implemented")
+}
+func (UnimplementedRegistryServer) ProfileAgent(*ProfileAgentRequest, grpc.ServerStreamingServer[ProfileAgentResponse]) error {
+	return status.Error(codes.Unimplemented, "method ProfileAgent not implemented")
+}
+func (UnimplementedRegistryServer) EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndProfile not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -1604,6 +1682,46 @@ func _Registry_Usage_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_UsageServer = grpc.ServerStreamingServer[UsageResponse]
 
+func _Registry_ProfileScript_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ProfileScriptRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).ProfileScript(m, &grpc.GenericServerStream[ProfileScriptRequest, ProfileScriptResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileScriptServer = grpc.ServerStreamingServer[ProfileScriptResponse]
+
+func _Registry_ProfileAgent_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ProfileAgentRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).ProfileAgent(m, &grpc.GenericServerStream[ProfileAgentRequest, ProfileAgentResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileAgentServer = grpc.ServerStreamingServer[ProfileAgentResponse]
+
+func _Registry_EndProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).EndProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_EndProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).EndProfile(ctx, req.(*EndProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -1783,6 +1901,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_ListTenants_Handler,
 		},
 		{
+			MethodName: "EndProfile",
+			Handler:    _Registry_EndProfile_Handler,
+		},
+		{
 			MethodName: "ListAgents",
 			Handler:    _Registry_ListAgents_Handler,
 		},
@@ -1825,6 +1947,16 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Usage",
 			Handler:       _Registry_Usage_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ProfileScript",
+			Handler:       _Registry_ProfileScript_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ProfileAgent",
+			Handler:       _Registry_ProfileAgent_Handler,
 			ServerStreams: true,
 		},
 		{
