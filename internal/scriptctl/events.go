@@ -54,9 +54,9 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [TENANT | TENANT/NAME]",
 		Short: "Show what happened to a script, a tenant or the fleet, newest last",
-		Long: `Events shows one timeline of all writes, with the reasons of rollouts, and of what
-happened to the fleet: agents that are lost and come back, drifts that agents repair,
-keys that change and quotas that are met. The newest event is the last.
+		Long: `Events shows one timeline: all writes, with the reasons of rollouts, and what happened to
+the fleet. That is for example a lost agent, a drift, a changed key or a met quota. The
+newest event is the last.
 
 One event can stand for many things of the same kind, such as 4812 lost agents. It then
 has their number, and the names of the first ones.
@@ -222,7 +222,7 @@ func (v *eventView) what() string {
 		}
 		parts = append(parts, version)
 	}
-	if v.Count > 1 && v.Since != nil && v.Time != nil {
+	if v.Count > uint64(len(v.Subjects)) && v.Count > 1 && v.Since != nil && v.Time != nil {
 		what := "times"
 		if v.Type == script.EventAgent && len(v.Subjects) == script.MaxEventSubjects {
 			what = "agents"
