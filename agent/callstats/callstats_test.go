@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/meter"
 	"github.com/scriptorium-dev/scriptorium/script"
 )

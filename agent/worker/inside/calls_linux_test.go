@@ -18,6 +18,16 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// newCalls returns what has counted no calls yet, of the scripts of the table.
+func newCalls(t *testing.T, table *cache.Table) *callstats.Stats {
+	t.Helper()
+	calls, err := callstats.New(callstats.Config{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
 // accountant is an agent that adds up the calls that it gets, unless it is away.
 type accountant struct {
 	workerv1.HomeClient
@@ -44,10 +54,7 @@ func TestCallsArriveOnce(t *testing.T) {
 	for i := range scripts {
 		table.Update([]*cache.Release{cache.NewRelease(script.Release{Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}})}, nil)
 	}
-	calls, err := callstats.New(callstats.Config{Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	calls := newCalls(t, table)
 	agent := &accountant{away: true}
 	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: table, calls: calls, home: home{client: agent}}
 	for range 3 {
