@@ -46,11 +46,11 @@ func (a *asker) ask(tenant string, maxBytes int64, m *eventv1.RecentLogsQuery) (
 	a.asked++
 	id := fmt.Sprint("q", a.asked)
 	a.r.send(subjects.Query(), &eventv1.Query{
-		Fleet: "f", Id: id, Tenant: tenant, SentAt: timestamppb.Now(), Timeout: durationpb.New(30*time.Second), MaxBytes: maxBytes,
+		Fleet: "f", Id: id, Tenant: tenant, SentAt: timestamppb.Now(), Timeout: durationpb.New(30 * time.Second), MaxBytes: maxBytes,
 		Kind: &eventv1.Query_RecentLogs{RecentLogs: m},
 	})
 	for {
-		msg, err := a.answers.NextMsg(30*time.Second)
+		msg, err := a.answers.NextMsg(30 * time.Second)
 		if err != nil {
 			a.t.Fatal(err)
 		}

@@ -4,8 +4,8 @@
 package logring
 
 import (
-	"context"
 	"container/heap"
+	"context"
 	"strings"
 	"sync"
 	"time"

@@ -27,9 +27,9 @@ type RecentLogsFilter struct {
 
 // RecentLogs are lines that agents keep.
 type RecentLogs struct {
-	Lines []AgentLogLine // in order of their time
-	Truncated bool // agents have more lines that match
-	Evicted   bool // agents have dropped lines of that age, to make room for others
+	Lines     []AgentLogLine // in order of their time
+	Truncated bool           // agents have more lines that match
+	Evicted   bool           // agents have dropped lines of that age, to make room for others
 	Result    QueryResult
 }
 

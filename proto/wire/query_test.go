@@ -38,7 +38,7 @@ func TestAnswerBytes(t *testing.T) {
 	logs := &eventv1.RecentLogs{Lines: []*eventv1.LogLine{{Message: strings.Repeat("x", 1000)}}}
 	bare := &eventv1.Answer{Kind: &eventv1.Answer_RecentLogs{RecentLogs: logs}}
 	full := proto.CloneOf(bare)
-	full.Fleet, full.Id, full.Agent, full.Number, full.Last, full.UnknownKind = "fleet", "id", "agent", 1 << 20, true, true
+	full.Fleet, full.Id, full.Agent, full.Number, full.Last, full.UnknownKind = "fleet", "id", "agent", 1<<20, true, true
 	full.Error = &scriptv1.Error{Message: strings.Repeat("y", 1000)}
 	if one, other := wire.AnswerBytes(bare), wire.AnswerBytes(full); one != other || one < 1000 || one > 1200 {
 		t.Errorf("%d and %d bytes", one, other)
