@@ -34,6 +34,10 @@ const (
 	maxTimeout    = 3 * time.Minute
 	perSecond     = 20 // queries
 	atOnce        = 60
+	// paceBytes a second leave the agent, and paceBurst at once: the registries' connections to NATS also
+	// carry the feed, and are cut if they do not get through for two seconds.
+	paceBytes = 8 << 20
+	paceBurst = 1 << 20
 	// maxAge is how far the clock of a registry and ours may be apart, the way included.
 	maxAge = 5 * time.Minute
 	// maxKnown ids are remembered: all that are answered at the rate above while they are young.
@@ -45,8 +49,8 @@ const (
 // errFull ends an answer that has no room for another part.
 var errFull = script.Errorf(script.Limit, "", "the answer is larger than the registry takes: ask for less")
 
-// Send is for one part of an answer: a message of the answer's kind. It fails if there is no room
-// for the part, or if ctx is done.
+// Send is for one part of an answer: a message of the answer's kind. It waits until the rate of the
+// agent allows the part. It fails if there is no room for the part, or if ctx is done.
 type Send func(*eventv1.Answer) error
 
 // Handler answers queries of one kind. It returns within a moment after ctx is done, and may be
@@ -71,7 +75,8 @@ type Config struct {
 type Answerer struct {
 	cfg     Config
 	metrics *prometheus.CounterVec
-	limit   *rate.Limiter
+	limit   *rate.Limiter // queries
+	pace    *rate.Limiter // bytes of answers
 
 	mu       sync.Mutex
 	known    map[string]time.Time // queries by their id: when they were sent
@@ -102,7 +107,7 @@ func New(cfg Config) (*Answerer, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Answerer{cfg: cfg, limit: rate.NewLimiter(perSecond, atOnce), known: map[string]time.Time{}}
+	a := &Answerer{cfg: cfg, limit: rate.NewLimiter(perSecond, atOnce), pace: rate.NewLimiter(paceBytes, paceBurst), known: map[string]time.Time{}}
 	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scriptorium_agent_queries_total",
 		Help: "Queries of registries by their outcome: answered, failed, unknown_kind, replayed, or too_many.",
@@ -206,8 +211,10 @@ func (a *Answerer) handle(ctx context.Context, handler Handler, q *eventv1.Query
 		}
 	}()
 	return handler(ctx, q, func(m *eventv1.Answer) error {
-		if err := ctx.Err(); err != nil {
-			return err
+		if size := wire.AnswerBytes(m); size <= MaxPart { // else part refuses it
+			if err := a.pace.WaitN(ctx, int(size)); err != nil {
+				return script.Errorf(script.Timeout, "", "the answer takes longer than the registry waits: %w", err)
+			}
 		}
 		return to.part(m)
 	})

@@ -166,6 +166,7 @@ func TestAnswers(t *testing.T) {
 			}), " 9 xxxxxxxxxx last LIMIT"),
 		} {
 			a.Answer(query(name, func(q *eventv1.Query) { q.GetRecentLogs().Name = name }))
+			time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
 			synctest.Wait()
 			for i := range want {
 				want[i] = name + want[i]
@@ -240,6 +241,42 @@ func TestManyQueries(t *testing.T) {
 		}
 		if got := outcomes(); got != "failed 16, unknown_kind 60, too_many 954" {
 			t.Error(got)
+		}
+	})
+}
+
+// TestPace: a large answer takes its time, and one that takes too long says so.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var to sent
+		a, _ := start(t, &to, func(_ context.Context, _ *eventv1.Query, send answer.Send) error {
+			for range 160 {
+				if err := send(lines(strings.Repeat("x", 100<<10))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		large := func(q *eventv1.Query) { q.MaxBytes = 20 << 20 }
+		a.Answer(query("one", large))
+		time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // the clock is synctest's
+		synctest.Wait()
+		if n := len(to.take()); n < 120 || n > 140 {
+			t.Errorf("%d parts of 100 KiB left in 1.5 s, want about 130", n)
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
+		synctest.Wait()
+		if got := to.take(); len(got) == 0 || got[len(got)-1] != "one 159 xxxxxxxxxx last" {
+			t.Errorf("%q", got)
+		}
+		a.Answer(query("two", func(q *eventv1.Query) {
+			large(q)
+			q.Timeout = durationpb.New(time.Second)
+		}))
+		time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
+		synctest.Wait()
+		if got := to.take(); len(got) < 80 || !strings.HasSuffix(got[len(got)-1], "last TIMEOUT") {
+			t.Errorf("%q", got)
 		}
 	})
 }

@@ -78,12 +78,16 @@ func TestRecentLogs(t *testing.T) {
 		},
 		{"no agents", nil, recently(&registryv1.QueryResult{}, false, false), 3, "", "error: no connected agent follows acme: scriptctl agents lists them\n"},
 		{
-			"no such agents", []string{"--node", "x", "--node", "y-*"}, recently(&registryv1.QueryResult{}, false, false), 3, "",
+			"no such agents",
+			[]string{"--node", "x", "--node", "y-*"},
+			recently(&registryv1.QueryResult{}, false, false), 3, "",
 			"error: --node: no connected agent that follows acme matches x, y-*: scriptctl agents lists them\n",
 		},
 		{"a registry that goes away", nil, recently(whole, false, false)[:1], 5, "", "error: the registry at unix:"},
 		{
-			"json", []string{"-o", "json"}, recently(whole, false, true), 0,
+			"json",
+			[]string{"-o", "json"},
+			recently(whole, false, true), 0,
 			`{"time":"2026-01-02T03:04:05.006Z","agent":"n1","script":"acme/route","version":7,"level":"info","message":"one\n\u001b[31mtwo"}` + "\n" +
 				`{"time":"2026-01-02T03:04:05.006Z","agent":"edge-2","script":"acme/route","version":7,"level":"warn","message":"three","traceId":"4bf92f3577b34da6a3ce929d0e0e4736"}` + "\n",
 			`{"notice":{"message":"agents no longer keep all lines of that age: newer ones took their room"}}` + "\n",

@@ -57,8 +57,12 @@ func (in *inquiry) hear(of *session.Session, m *eventv1.Answer) outcome {
 	size := wire.AnswerBytes(m)
 	agent.next++
 	agent.bytes += size
-	if in.left -= size; agent.bytes > in.each+slack || in.left < 0 {
+	if agent.bytes > in.each+slack {
 		in.fail(of.Agent, script.Errorf(script.Limit, "", "it sent more than the %d bytes that it may", in.each))
+		return tooLarge
+	}
+	if in.left -= size; in.left < 0 {
+		in.fail(of.Agent, script.Errorf(script.Limit, "", "all answers together have more than %d bytes: ask fewer agents", in.bytes))
 		return tooLarge
 	}
 	if m.GetKind() != nil {

@@ -171,6 +171,9 @@ func (q *Question) validate() error {
 	if n := len(q.Agents); n > wire.MaxQueryAgents {
 		return script.Errorf(script.Invalid, "agents", "are %d, at most %d are allowed: use a pattern such as 'edge-*'", n, wire.MaxQueryAgents)
 	}
+	if q.Query.GetKind() == nil {
+		return script.Errorf(script.Internal, "", "the query has no kind")
+	}
 	for _, pattern := range q.Agents {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > maxPattern {
 			return script.Errorf(script.Invalid, "agents", "%.80q is no name and no pattern of names: use * for any characters", pattern)

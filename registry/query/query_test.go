@@ -430,6 +430,11 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 			}
 		}
 		q := question()
+		q.Query = &eventv1.Query{}
+		if _, err := asker.Ask(t.Context(), q, nil); script.KindOf(err) != script.Internal {
+			t.Errorf("of no kind: %v", err)
+		}
+		q = question()
 		q.Agents = []string{"edge-*"}
 		if result, err := asker.Ask(t.Context(), q, nil); err != nil || fmt.Sprint(result) != "{[] [] [] []}" {
 			t.Errorf("of nobody: %+v, %v", result, err)

@@ -61,7 +61,8 @@ func TestLinesOfSeveralAgents(t *testing.T) {
 	var a agents
 	a.say(t, "n1", "*", &eventv1.RecentLogs{Lines: []*eventv1.LogLine{
 		line(3*time.Second, "acme/route", "one"), line(time.Second, "acme/cart", "three"),
-		line(0, "shop/cart", "of another tenant"), line(0, "acme/..", "of no script"), line(0, "", "of nobody"), {},
+		line(0, "shop/cart", "of another tenant"), line(0, "acme/..", "of no script"), line(0, "", "of nobody"),
+		{},
 	}})
 	a.say(t, "n2", "ac*", &eventv1.RecentLogs{Lines: []*eventv1.LogLine{line(2*time.Second, "acme/route", "two\x1b[2J")}})
 	a.say(t, "n3", "shop", &eventv1.RecentLogs{Lines: []*eventv1.LogLine{line(0, "acme/route", "of a tenant that it does not follow")}})
