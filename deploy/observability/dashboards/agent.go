@@ -20,7 +20,7 @@ func agent() Dashboard {
 			}},
 			{"Calls", []Panel{
 				lines("Calls by outcome", "reqps", Query{`sum by (outcome) (rate(scriptorium_agent_calls_total{` + here + `}[$R])) > 0`, "{{outcome}}"}).stacked(),
-				quantiles("scriptorium_agent_call_seconds", here, "s", "Time of calls"),
+				quantiles("scriptorium_agent_call_seconds", here, "Time of calls"),
 				lines("Turns", "none",
 					Query{`sum(scriptorium_agent_calls_running{` + here + `})`, "running"}, Query{`sum(scriptorium_agent_calls_waiting{` + here + `})`, "waiting"},
 					Query{`sum(scriptorium_agent_calls_paused{` + here + `})`, "paused"}, Query{`sum(scriptorium_agent_compiles_waiting{` + here + `})`, "wait to be compiled"}),

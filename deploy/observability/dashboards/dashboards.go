@@ -147,9 +147,9 @@ func (p Panel) badFrom(value float64) Panel { p.Bad = &value; return p }
 // badBelow makes the stat red below the value.
 func (p Panel) badBelow(value float64) Panel { p.Bad, p.Falls = &value, true; return p }
 
-// quantiles are of a classic histogram, by the labels.
-func quantiles(metric, selector, unit, title string) Panel {
-	p := lines(title, unit)
+// quantiles are of a classic histogram of seconds.
+func quantiles(metric, selector, title string) Panel {
+	p := lines(title, "s")
 	for _, q := range []struct{ value, name string }{{"0.5", "median"}, {"0.95", "p95"}, {"0.99", "p99"}} {
 		p.Queries = append(p.Queries, Query{`histogram_quantile(` + q.value + `, sum by (le) (rate(` + metric + `_bucket{` + selector + `}[$R])))`, q.name})
 	}

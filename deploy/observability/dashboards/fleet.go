@@ -19,8 +19,8 @@ func fleet() Dashboard {
 					/ sum(rate(scriptorium_agent_calls_total{$S}[$R]))`).badFrom(0.05),
 			}},
 			{"Changes", []Panel{
-				quantiles("scriptorium_registry_converged_seconds", "$S", "s", "From commit to live everywhere").says("Until the last connected agent runs the change."),
-				quantiles("scriptorium_registry_rollout_seconds", "$S", "s", "From commit to live, each agent"),
+				quantiles("scriptorium_registry_converged_seconds", "$S", "From commit to live everywhere").says("Until the last connected agent runs the change."),
+				quantiles("scriptorium_registry_rollout_seconds", "$S", "From commit to live, each agent"),
 				lines("Changes that took more than a second", "percentunit",
 					Query{`scriptorium:changes_slow:ratio_rate1h{$S}`, "last hour"}, Query{`scriptorium:changes_slow:ratio_rate1d{$S}`, "last day"},
 				).says("The objective is 1 % at most in 30 days. The alerts' recording rules compute it."),
@@ -42,7 +42,7 @@ func fleet() Dashboard {
 			}},
 			{"Calls", []Panel{
 				lines("Calls by outcome", "reqps", Query{`sum by (outcome) (rate(scriptorium_agent_calls_total{$S}[$R])) > 0`, "{{outcome}}"}).stacked(),
-				quantiles("scriptorium_agent_call_seconds", "$S", "s", "Time of calls").says("From call to answer inside the agent, waiting for a turn included."),
+				quantiles("scriptorium_agent_call_seconds", "$S", "Time of calls").says("From call to answer inside the agent, waiting for a turn included."),
 				lines("Calls refused, by bound", "reqps", Query{`sum by (reason) (rate(scriptorium_agent_calls_overloaded_total{$S}[$R]))`, "{{reason}}"}),
 			}},
 		},

@@ -25,11 +25,11 @@ func source() common.DataSourceRef {
 
 // JSON is the dashboard as Grafana imports it.
 func (d Dashboard) JSON() ([]byte, error) {
-	b := dashboard.NewDashboardBuilder(d.Title).
-		Uid(tag+"-"+d.Name).Description(d.Description).Tags([]string{tag}).
-		Time("now-1h", "now").Refresh("30s").Timezone(common.TimeZoneBrowser).Tooltip(dashboard.DashboardCursorSyncCrosshair).
-		Link(dashboard.NewDashboardLinkBuilder("Scriptorium").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).AsDropdown(true).IncludeVars(true).KeepTime(true)).
-		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
+	b := dashboard.NewDashboardBuilder(d.Title). //nolint:staticcheck // the format that Grafana before 12, and its sidecar, read
+							Uid(tag+"-"+d.Name).Description(d.Description).Tags([]string{tag}).
+							Time("now-1h", "now").Refresh("30s").Timezone(common.TimeZoneBrowser).Tooltip(dashboard.DashboardCursorSyncCrosshair).
+							Link(dashboard.NewDashboardLinkBuilder("Scriptorium").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{tag}).AsDropdown(true).IncludeVars(true).KeepTime(true)).
+							WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	for i, v := range d.Variables {
 		b.WithVariable(v.grafana(d.Variables[:i]))
 	}

@@ -23,11 +23,11 @@ func rollout() Dashboard {
 				lines("Publishes", "wps", Query{`sum by (outcome) (rate(scriptorium_registry_writes_total{$S,change=~"publish.*"}[$R]))`, "{{outcome}}"}),
 			}},
 			{"Speed", []Panel{
-				quantiles("scriptorium_registry_converged_seconds", "$S", "s", "From commit to live everywhere").wide(12),
-				quantiles("scriptorium_registry_rollout_seconds", "$S", "s", "From commit to live, each agent").wide(12),
+				quantiles("scriptorium_registry_converged_seconds", "$S", "From commit to live everywhere").wide(12),
+				quantiles("scriptorium_registry_rollout_seconds", "$S", "From commit to live, each agent").wide(12),
 			}},
 			{"Kubernetes", []Panel{
-				quantiles("scriptorium_operator_converged_seconds", "$S", "s", "From the LuaScript to its status Converged").says("Rollouts in steps, and stalled changes, do not count."),
+				quantiles("scriptorium_operator_converged_seconds", "$S", "From the LuaScript to its status Converged").says("Rollouts in steps, and stalled changes, do not count."),
 				lines("Requests of the operator", "reqps", Query{`sum by (request, outcome) (rate(scriptorium_operator_registry_requests_total{$S}[$R]))`, "{{request}}, {{outcome}}"}),
 				lines("LuaScripts that wait", "none", Query{`sum by (controller) (workqueue_depth{$S,controller=~"luascript|scripttenant"})`, "{{controller}}"}),
 				lines("Reconciliations that fail", "ops", Query{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{$S,controller=~"luascript|scripttenant"}[$R]))`, "{{controller}}"}),

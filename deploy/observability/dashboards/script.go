@@ -48,9 +48,10 @@ func script() Dashboard {
 	}
 }
 
-// errorRatio is the part of the calls that fail, by labels.
+// errorRatio is the part of the calls that fail, by labels: 0 where none does.
 func errorRatio(by string) string {
-	return `sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `,outcome=~"` + rules.Faults + `"}[$R])) / sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `}[$R]))`
+	all := `sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `}[$R]))`
+	return `(sum ` + by + ` (rate(scriptorium_script_calls_total{` + one + `,outcome=~"` + rules.Faults + `"}[$R])) or 0 * ` + all + `) / ` + all
 }
 
 // callTime is a quantile of the native histogram, or of the classic one where agents have that.

@@ -104,7 +104,10 @@ func ago(d time.Duration) string {
 	if d < time.Second {
 		return "now"
 	}
-	return "-" + strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	if d >= 2*time.Minute {
+		return "-" + strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	}
+	return "-" + strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
 }
 
 // legend draws the names, from the bottom up, and returns how much room they take.

@@ -124,8 +124,8 @@ func (s *stack) check(t *testing.T, where, expr string, there map[string]bool) {
 		}
 	}
 	found := s.find(t, expr)
-	alert := strings.HasPrefix(where, "alert ")
-	if len(found) == 0 && !alert && !may && !slices.ContainsFunc(quiet, func(part string) bool { return strings.Contains(expr, part) }) {
+	isQuiet := func(part string) bool { return strings.Contains(expr, part) }
+	if len(found) == 0 && !strings.HasPrefix(where, "alert ") && !may && !slices.ContainsFunc(quiet, isQuiet) && !s.comes(t, expr) {
 		t.Errorf("%s finds nothing: %s", where, expr)
 	}
 }
@@ -139,7 +139,7 @@ type selector struct {
 // selectors are those of the expression, as Prometheus parses it.
 func (s *stack) selectors(t *testing.T, where, expr string) (all []selector) {
 	t.Helper()
-	resp, err := http.Get(s.url + "/api/v1/parse_query?query=" + url.QueryEscape(expr)) //nolint:noctx // of the test
+	resp, err := http.Get(s.url + "/api/v1/parse_query?query=" + url.QueryEscape(expr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +222,14 @@ func (s *stack) find(t *testing.T, expr string) model.Vector {
 // eventually waits until the expression finds something.
 func (s *stack) eventually(t *testing.T, expr string) {
 	t.Helper()
+	if !s.comes(t, expr) {
+		t.Fatalf("never: %s", expr)
+	}
+}
+
+// comes reports whether the expression finds something before patience ends.
+func (s *stack) comes(t *testing.T, expr string) bool {
+	t.Helper()
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(2 * localtest.Patience)
@@ -229,9 +237,10 @@ func (s *stack) eventually(t *testing.T, expr string) {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			t.Fatalf("never: %s", expr)
+			return false
 		}
 	}
+	return true
 }
 
 // scraped waits until each part was scraped so many times.
