@@ -19,8 +19,9 @@ import (
 )
 
 // decisionLogHelp is what --decision-log takes.
-const decisionLogHelp = "where records of calls go that spec.log.decisions of a script or a tenant asks for: file:PATH?max-size=100MiB&keep=5, stdout, " +
-	"opa:URL?token-file=FILE&ca=FILE&cert=FILE&key=FILE&upload-size=512KiB, otlp (to the collector of the variables OTEL_*), or nats?jetstream=true (the servers of --nats-url). For several, use ; or repeat the flag"
+const decisionLogHelp = "where records of calls go that spec.log.decisions of a script or a tenant asks for. file:PATH?max-size=100MiB&keep=5 and stdout are local. " +
+	"opa:URL?token-file=FILE&ca=FILE&cert=FILE&key=FILE&upload-size=512KiB is a service for decision logs of OPA. otlp is the collector that the variables OTEL_* name. " +
+	"nats?jetstream=true are the servers of --nats-url. For several, use ; or repeat the flag"
 
 // decisionSinks are the kinds of sinks over the network.
 func (cfg *Config) decisionSinks() decisionlog.Openers {

@@ -58,6 +58,8 @@ func readFile(f File, next func(*job) error) error {
 			j.bad = "the rest of the file cannot be read: " + err.Error()
 		case len(bytes.TrimSpace(data)) == 0:
 			j = nil
+		default:
+			j.data = bytes.TrimSpace(data) // a line that is torn reads so
 		}
 		if j != nil {
 			if err := next(j); err != nil {

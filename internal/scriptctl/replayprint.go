@@ -209,7 +209,7 @@ func (p *replayPrinter) end(c *replay.Counts) error {
 		if v.MaskedResults > 0 {
 			fmt.Fprintf(w, "%d were compared without the masked parts of their result\n", v.MaskedResults)
 		}
-		fmt.Fprintf(w, "%d lines: %d of other scripts, %d no records\n", v.Lines, v.OtherScripts, v.Bad)
+		fmt.Fprintf(w, "%d lines: %d of other scripts, %d that are no records\n", v.Lines, v.OtherScripts, v.Bad)
 	})
 }
 
