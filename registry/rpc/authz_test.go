@@ -110,6 +110,8 @@ var asked = []ask{
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
 	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
 	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
+	{"profile", "ProfileScript", access.Read, false, one(&registryv1.ProfileScriptRequest{Tenant: "acme", Name: secret})},
+	{"end a profile", "EndProfile", access.Read, false, one(&registryv1.EndProfileRequest{Tenant: "acme", Name: secret, Profile: "id"})},
 }
 
 // askedOfAll are about all tenants: that of one of them is not enough.
@@ -121,6 +123,8 @@ var askedOfAll = []ask{
 	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
+	{"profile an agent", "ProfileAgent", access.Admin, false, one(&registryv1.ProfileAgentRequest{Agent: "n1", Type: "heap"})},
+	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
