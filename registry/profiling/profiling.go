@@ -95,6 +95,9 @@ type Process struct {
 // ProfileProcess has an agent profile its process, and returns the profile in the format of pprof. If
 // ctx is done it has it end early.
 func ProfileProcess(ctx context.Context, asker Asker, p Process) ([]byte, error) {
+	if strings.ContainsAny(p.Agent, `*?[\`) || p.Agent == "" { // a pattern
+		return nil, noAgent(p.Agent)
+	}
 	var data bytes.Buffer
 	result, err := asker.Ask(ctx, query.Question{
 		Caller: p.Caller, Agents: []string{p.Agent}, Timeout: p.Duration + patience, AgentBytes: processBytes, Bytes: processBytes,
@@ -120,11 +123,11 @@ func ProfileProcess(ctx context.Context, asker Asker, p Process) ([]byte, error)
 	case len(result.Silent) > 0:
 		return nil, script.Errorf(script.Unavailable, "agent", "agent %s did not answer in time: try again, or use its --debug-socket", p.Agent)
 	}
-	return nil, NoAgent(p.Agent)
+	return nil, noAgent(p.Agent)
 }
 
-// NoAgent is the error of an agent that is not connected.
-func NoAgent(name string) error {
+// noAgent is the error of an agent that is not connected.
+func noAgent(name string) error {
 	return script.Errorf(script.NotFound, "agent", "no agent with the name %.80q is connected: scriptctl agents lists them", name)
 }
 

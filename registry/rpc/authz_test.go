@@ -113,6 +113,8 @@ var asked = []ask{
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
 	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
 	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
+	{"profile", "ProfileScript", access.Read, false, one(&registryv1.ProfileScriptRequest{Tenant: "acme", Name: secret})},
+	{"end a profile", "EndProfile", access.Read, false, one(&registryv1.EndProfileRequest{Tenant: "acme", Name: secret, Profile: "id"})},
 }
 
 // askedOfAll are about all tenants: that of one of them is not enough.
@@ -126,6 +128,8 @@ var askedOfAll = []ask{
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"events of all", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{})},
 	{"watch events of all", "WatchEvents", access.Read, false, one(&registryv1.WatchEventsRequest{Token: "0"})},
+	{"profile an agent", "ProfileAgent", access.Admin, false, one(&registryv1.ProfileAgentRequest{Agent: "n1", Type: "heap"})},
+	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},

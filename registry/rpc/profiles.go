@@ -11,7 +11,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
-	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/profiling"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -91,21 +90,21 @@ func (s *registryService) connected(tenant string, patterns []string) (n int) {
 }
 
 func (s *registryService) ProfileAgent(m *registryv1.ProfileAgentRequest, stream grpc.ServerStreamingServer[registryv1.ProfileAgentResponse]) error {
+	ctx, cancel := s.untilDraining(stream.Context())
+	defer cancel()
+	who := access.FromContext(ctx)
+	if err := who.CheckAll(access.Admin, script.Selector{}); err != nil {
+		return err
+	}
 	duration, err := profiling.ProcessDuration(m.GetType(), m.GetDuration())
+	if err == nil {
+		err = s.mayAsk()
+	}
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.untilDraining(stream.Context())
-	defer cancel()
-	if err := s.mayAsk(); err != nil {
-		return err
-	}
-	who := access.FromContext(ctx)
 	if err := s.registry.NoteProfile(ctx, registry.AgentProfile{By: who, Agent: m.GetAgent(), Type: m.GetType(), Duration: duration}); err != nil {
 		return err
-	}
-	if !slices.ContainsFunc(s.fleet.Answerers(""), func(a fleet.Answerer) bool { return a.Agent == m.GetAgent() }) {
-		return profiling.NoAgent(m.GetAgent())
 	}
 	id := profiling.NewID()
 	if err := stream.Send(&registryv1.ProfileAgentResponse{Profile: id}); err != nil {

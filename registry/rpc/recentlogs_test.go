@@ -26,6 +26,9 @@ type oracle struct{}
 
 func (oracle) Ask(ctx context.Context, q query.Question, take func(query.Part)) (query.Result, error) {
 	m := q.Query.GetRecentLogs()
+	if m == nil {
+		return askProfile(q, take)
+	}
 	switch m.GetName() {
 	case "crowded":
 		return query.Result{}, script.Errorf(script.Limit, "", "too many")
