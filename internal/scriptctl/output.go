@@ -25,11 +25,19 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-func checkFormat(format string) error {
-	if slices.Contains(formats, format) {
+// moreFormats is the annotation of a command that prints in another format, too.
+const moreFormats = "formats"
+
+// checkFormat looks whether it is a format, or the other one of the command; "" if that has none.
+func checkFormat(format, other string) error {
+	known := formats
+	if other != "" {
+		known = append(slices.Clone(formats), other)
+	}
+	if slices.Contains(known, format) {
 		return nil
 	}
-	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(formats, ", ")))
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(known, ", ")))
 }
 
 // print prints v as JSON or YAML, or else whatever table prints.

@@ -71,7 +71,7 @@ func serveGuarded(t *testing.T, network string, auth rpc.Authentication, options
 	m, fl := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1})
 	cfg := rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
-		Fleet:    fl, Logs: talkative{}, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
+		Fleet:    fl, Logs: talkative{}, Usage: used{hours: 2}, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
 	}
 	for _, option := range options {
 		option(&cfg)

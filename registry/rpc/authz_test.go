@@ -107,6 +107,7 @@ var asked = []ask{
 	{"unset a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Author: "ann"})},
 	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
 	{"logs", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme", Name: secret})},
+	{"usage", "Usage", access.Read, false, one(&registryv1.UsageRequest{Tenant: "acme"})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
 }
 
@@ -120,6 +121,7 @@ var askedOfAll = []ask{
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
+	{"usage of all", "Usage", access.Admin, false, one(&registryv1.UsageRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"sync", "Sync", access.Read, false, one(&registryv1.SyncRequest{})},

@@ -68,6 +68,7 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 		Registry:       registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:          fl,
 		Logs:           talkative{},
+		Usage:          used{hours: 2500},
 		Mirror:         m,
 		Groups:         groups,
 		Sealer:         sealer,
