@@ -61,8 +61,10 @@ admin.`,
 					return usage(err)
 				}
 			}
-			if f.Since, err = parseSince(since, time.Now()); err != nil {
-				return usage(err)
+			if since != "" {
+				if f.Since, err = parseMoment("--since", since, time.Now()); err != nil {
+					return usage(err)
+				}
 			}
 			return a.audit(cmd.Context(), f)
 		},
@@ -72,17 +74,14 @@ admin.`,
 	return cmd
 }
 
-// parseSince reads a moment, or how long before now it was.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
+// parseMoment reads the flag's moment, or how long before now it was.
+func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, script.Errorf(script.Invalid, "--since", "%.80q is neither how long ago, such as 24h, nor a time, such as 2026-01-31T12:00:00Z", text)
+		return time.Time{}, script.Errorf(script.Invalid, flag, "%.80q is neither how long ago, such as 24h, nor a time, such as 2026-01-31T12:00:00Z", text)
 	}
 	return at, nil
 }

@@ -26,12 +26,20 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-func checkFormat(cmd *cobra.Command, format string) error {
+// moreFormats is the annotation of a command that prints in another format, too.
+const moreFormats = "formats"
+
+// checkFormat looks whether it is a format, or the other one of the command; "" if that has none.
+func checkFormat(cmd *cobra.Command, format, other string) error {
 	want := formatsOf(cmd)
-	if slices.Contains(want, format) {
+	known := formats
+	if other != "" {
+		known = append(slices.Clone(formats), other)
+	}
+	if slices.Contains(wantknown, format) {
 		return nil
 	}
-	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(want, ", ")))
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(wantknown, ", ")))
 }
 
 // print prints v as JSON or YAML, or else whatever table prints.

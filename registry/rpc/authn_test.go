@@ -72,7 +72,7 @@ func serveGuarded(t *testing.T, network string, auth rpc.Authentication, options
 	m, fl, hub := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1}), timeline.NewHub(store, log)
 	cfg := rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
-		Fleet:    fl, Logs: talkative{}, Asker: oracle{}, Timeline: timeline.New(store, hub), Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
+		Fleet:    fl, Logs: talkative{}, Usage: used{hours: 2}, Asker: oracle{}, Timeline: timeline.New(store, hub), Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
 	}
 	for _, option := range options {
 		option(&cfg)

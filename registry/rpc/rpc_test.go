@@ -71,6 +71,7 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 		Logs:           talkative{},
 		Asker:          oracle{},
 		Timeline:       timeline.New(store, hub),
+		Usage:          used{hours: 2500},
 		Mirror:         m,
 		Groups:         groups,
 		Sealer:         sealer,
