@@ -61,10 +61,8 @@ admin.`,
 					return usage(err)
 				}
 			}
-			if since != "" {
-				if f.Since, err = parseMoment("--since", since, time.Now()); err != nil {
-					return usage(err)
-				}
+			if f.Since, err = parseSince(since, time.Now()); err != nil {
+				return usage(err)
 			}
 			return a.audit(cmd.Context(), f)
 		},
@@ -72,6 +70,14 @@ admin.`,
 	cmd.Flags().StringVar(&since, "since", "", "how long ago, such as 24h, or a time, such as 2026-01-31T12:00:00Z (default all that are kept)")
 	cmd.Flags().IntVar(&limit, "limit", 100, "show at most this many; 0 means all")
 	return cmd
+}
+
+// parseSince reads the flag --since; the zero time is of no flag.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return parseMoment("--since", text, now)
 }
 
 // parseMoment reads the flag's moment, or how long before now it was.

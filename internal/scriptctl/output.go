@@ -26,20 +26,24 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-// moreFormats is the annotation of a command that prints in another format, too.
+// moreFormats is the annotation of a command that prints in other formats, too, with commas between them.
 const moreFormats = "formats"
 
-// checkFormat looks whether it is a format, or the other one of the command; "" if that has none.
-func checkFormat(cmd *cobra.Command, format, other string) error {
-	want := formatsOf(cmd)
-	known := formats
-	if other != "" {
-		known = append(slices.Clone(formats), other)
+// formatsOf returns the formats of a command.
+func formatsOf(cmd *cobra.Command) []string {
+	more := cmd.Annotations[moreFormats]
+	if more == "" {
+		return formats
 	}
-	if slices.Contains(wantknown, format) {
+	return append(slices.Clone(formats), strings.Split(more, ",")...)
+}
+
+func checkFormat(cmd *cobra.Command, format string) error {
+	known := formatsOf(cmd)
+	if slices.Contains(known, format) {
 		return nil
 	}
-	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(wantknown, ", ")))
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(known, ", ")))
 }
 
 // print prints v as JSON or YAML, or else whatever table prints.

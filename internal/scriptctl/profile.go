@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ ends. Ctrl-C ends it early. A script that nobody calls has no profile.
   scriptctl profile acme/route --node edge-1 --duration 30s --version 9
   scriptctl profile acme/route -o svg -f route.svg
   scriptctl profile acme/route -o pprof -f route.pb.gz && go tool pprof -top route.pb.gz`,
-		Annotations:       alsoFormats(formatSVG, formatPprof),
+		Annotations:       map[string]string{moreFormats: formatSVG + "," + formatPprof},
 		Args:              wantArgs(1, 1, "a script", "tenant/name"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -195,26 +194,4 @@ func (a *app) deliver(file string, data []byte) error {
 	}
 	a.notice("%s is written", file)
 	return nil
-}
-
-// alsoFormats are formats of one command alone.
-func alsoFormats(formats ...string) map[string]string {
-	also := map[string]string{}
-	for _, f := range formats {
-		also[formatAnnotation+f] = ""
-	}
-	return also
-}
-
-const formatAnnotation = "format-"
-
-// formatsOf returns the formats of a command.
-func formatsOf(cmd *cobra.Command) []string {
-	all := slices.Clone(formats)
-	for _, f := range []string{formatSVG, formatPprof} {
-		if _, ok := cmd.Annotations[formatAnnotation+f]; ok {
-			all = append(all, f)
-		}
-	}
-	return all
 }

@@ -142,7 +142,7 @@ func (a *app) begin(c *cobra.Command) {
 		return
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkFormat(cmd, a.output, cmd.Annotations[moreFormats]); err != nil {
+		if err := checkFormat(cmd, a.output); err != nil {
 			return err
 		}
 		a.started = true
