@@ -55,8 +55,10 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		limits = t.limits(asked)
 	}
 	resp, sent, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
-			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller})
+		&workerv1.ExecuteRequest{
+			Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
+			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller,
+		})
 	if err != nil {
 		err = t.lost(ctx, err)
 		if trial {
