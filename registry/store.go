@@ -218,20 +218,6 @@ type Source struct {
 	Content []byte
 }
 
-// AuditFilter says which entries of the audit trail.
-type AuditFilter struct {
-	Tenant string    // all tenants if empty
-	Script string    // all scripts of the tenant if empty
-	Since  time.Time // the zero Time: all that are kept
-}
-
-// Matches reports whether the filter lets the entry through.
-func (f AuditFilter) Matches(e script.AuditEntry) bool {
-	return (f.Tenant == "" || f.Tenant == e.Name.Tenant) &&
-		(f.Script == "" || f.Script == e.Name.Script) &&
-		!e.Time.Before(f.Since)
-}
-
 // Commit is one change of one release.
 type Commit struct {
 	// Guard is the revision that the release must still have; 0: it must not
