@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,7 +22,7 @@ func counted(cfg *worker.Config) {
 	if err != nil {
 		panic(err)
 	}
-	cfg.Calls, cfg.MetricScripts = calls, 2
+	cfg.Calls, cfg.MetricScripts, cfg.Observers = calls, 2, []execute.Observer{calls}
 }
 
 // TestCallsOfProcessesAreCounted: what a tenant's process counts, the agent has among its own metrics, and so has the

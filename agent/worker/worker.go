@@ -75,13 +75,13 @@ type Config struct {
 	// Quarantine says when a script is kept from running.
 	Quarantine QuarantinePolicy
 
-	// Observers see the calls that no process has answered.
+	// Observers see the calls that no process has run.
 	Observers []execute.Observer
 	// Records takes the records of calls; nil if nobody does.
 	Records *decisionlog.Recorder
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
-	// Calls counts the calls of processes, and those that are refused since there is none; nil if nobody does.
+	// Calls gets what processes count of their calls; nil if nobody does.
 	Calls *callstats.Stats
 	// MetricScripts of each process have metrics of their own there, and with ClassicHistograms classic buckets.
 	MetricScripts     int
