@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -65,6 +66,13 @@ type Config struct {
 	MaxRunning int `json:"max_running,omitempty"`
 	MaxWaiting int `json:"max_waiting,omitempty"`
 
+	// DecisionLog is where records of calls go: "file:PATH?max-size=100MiB&keep=5" or "stdout".
+	DecisionLog []string `json:"decision_log,omitempty"`
+	// DecisionLogBuffer bytes of records wait for each of them; 0 means 16 MiB. DecisionSpoolBytes of
+	// records of tenants with a strict audit are kept on disk; 0 means 256 MiB.
+	DecisionLogBuffer  int64 `json:"decision_log_buffer,omitempty"`
+	DecisionSpoolBytes int64 `json:"decision_spool_bytes,omitempty"`
+
 	// The Insecure fields accept unsigned messages, connections without TLS, and secrets in files that
 	// other users can read.
 	InsecureUnsigned  bool `json:"insecure_unsigned,omitempty"`
@@ -94,7 +102,8 @@ func (c *Config) node(reg *prometheus.Registry) (node.Config, error) {
 			CacheBytes: c.CacheBytes, ValueCacheBytes: c.ValueCacheBytes, MaxRunning: c.MaxRunning, MaxWaiting: c.MaxWaiting,
 			Log: log, Metrics: reg,
 		},
-		Tenants: c.Tenants,
+		Tenants:   c.Tenants,
+		Decisions: node.Decisions{Log: c.DecisionLog, Buffer: c.DecisionLogBuffer, Spool: cmp.Or(c.DecisionSpoolBytes, decisionlog.DefaultSpoolBytes)},
 		Security: node.Security{
 			TrustedKeys: c.TrustedKeys, TenantKeys: c.TenantKeys,
 			InsecureUnsigned: c.InsecureUnsigned, InsecurePlaintext: c.InsecurePlaintext, InsecureFileModes: c.InsecureFileModes,

@@ -29,7 +29,7 @@ func (a *Agent) Decide(ctx context.Context, rule *middleware.Rule, r *middleware
 	defer run.Release()
 	asked := request(rule, r)
 	made, err := a.ask(ctx, run, &decision.Question{
-		Target: target, Timeout: rule.Timeout, Traceparent: r.Header.Get("Traceparent"), Key: asked.Key(script.KeySource(rule.Key)),
+		Target: target, Timeout: rule.Timeout, Traceparent: r.Header.Get("Traceparent"), Key: asked.Key(script.KeySource(rule.Key)), Origin: embedded,
 	}, asked)
 	if err != nil {
 		a.log.Debug("a request gets no decision", "script", rule.Script, "error", err)

@@ -88,6 +88,9 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	}
 }
 
+// embedded is the origin of calls that come over no socket.
+var embedded = gateway.Origin{Protocol: "embedded"}
+
 // Call runs the script ref, "tenant/name" or "tenant/name@7", with the arguments. Each is encoded by
 // encoding/json; a json.RawMessage goes as it is. Its errors are *script.Error. It is Call of
 // agentclient.Client without a socket.
@@ -97,7 +100,7 @@ func (a *Agent) Call(ctx context.Context, ref string, args ...any) (*agentclient
 		return nil, err
 	}
 	var reply gateway.Reply
-	if err := a.Execute(ctx, &gateway.Call{Script: ref, Args: encoded}, &reply); err != nil {
+	if err := a.Execute(ctx, &gateway.Call{Script: ref, Args: encoded, Origin: embedded}, &reply); err != nil {
 		return nil, err
 	}
 	result := &agentclient.Result{Values: make([]json.RawMessage, reply.Len()), Version: reply.Version, Digest: reply.Digest, Staleness: reply.Position.Staleness}
@@ -205,6 +208,7 @@ func (a *Agent) Close(ctx context.Context) error {
 		if !a.calling.TryLock() { // for good
 			a.closed = a.awaitCalls(ctx)
 		}
+		a.closed = errors.Join(a.closed, a.node.EndRecords(ctx))
 		a.cancel()
 		<-a.ended
 		a.closed = errors.Join(a.closed, a.node.Close())

@@ -150,7 +150,7 @@ func fits(releases []script.Release, bytes int) int {
 
 // sizeOf returns about how many bytes s takes.
 func sizeOf(s script.Spec) int {
-	n := len(s.Config) + len(s.OnError.Body) + s.Trigger.Match.Size()
+	n := len(s.Config) + len(s.OnError.Body) + s.Trigger.Match.Size() + s.Decisions.Size()
 	for _, t := range s.Tests {
 		n += len(t.Name) + len(t.Request) + len(t.Expect)
 	}

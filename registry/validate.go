@@ -176,6 +176,9 @@ func normalizeSpec(s script.Spec) (script.Spec, error) {
 	if err := s.OnError.Validate("settings.onError"); err != nil {
 		return script.Spec{}, err
 	}
+	if err := s.Decisions.Validate("settings.log.decisions"); err != nil {
+		return script.Spec{}, err
+	}
 	config, err := normalizeConfig(s.Config)
 	if err != nil {
 		return script.Spec{}, err

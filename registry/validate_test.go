@@ -50,6 +50,8 @@ func TestBadInput(t *testing.T) {
 		}})},
 		{"status with open", "settings.onError.status", "policy closed", set(script.Settings{Spec: script.Spec{OnError: script.OnError{Policy: script.PolicyOpen, Status: 503}}})},
 		{"a policy of a later edition", "settings.onError.policy", "want closed or open", set(script.Settings{Spec: script.Spec{OnError: script.OnError{Policy: "ajar"}}})},
+		{"a sample above 1", "settings.log.decisions.sample", "between 0 and 1", set(script.Settings{Spec: script.Spec{Decisions: &script.Decisions{Sample: 1.5}}})},
+		{"a mask as of a record", "settings.log.decisions.mask[1]", `write "body"`, set(script.Settings{Spec: script.Spec{Decisions: &script.Decisions{Mask: []string{"a", "input.body"}}}})},
 		{"config is an array", "settings.config", "object", set(script.Settings{Spec: script.Spec{Config: []byte("[1]")}})},
 		{"config is null", "settings.config", "object", set(script.Settings{Spec: script.Spec{Config: []byte(" null")}})},
 		{"config is not JSON", "settings.config", "JSON", set(script.Settings{Spec: script.Spec{Config: []byte(`{"a":1}}`)}})},

@@ -17,6 +17,10 @@ func TestDocuments(t *testing.T) {
 	with.OnError = script.OnError{Status: 429, Body: "<b>\n"}
 	ordered := before
 	ordered.Trigger.Priority, ordered.Trigger.Match = -5, script.Match{Hosts: []string{"a"}, Headers: map[string]string{"y": "1", "x": "*"}}
+	recorded := before
+	recorded.Decisions = &script.Decisions{Sample: 0.01, Errors: true, Mask: []string{"headers.authorization"}, Fields: []string{"input"}}
+	silent := before
+	silent.Decisions = &script.Decisions{}
 	const old = `{"trigger":"http-request","limits":{"instructions":5},"config":{"a":"<"},"tests":[{"name":"one","error":"SCRIPT"}]`
 	for _, tt := range []struct {
 		spec script.Spec
@@ -26,6 +30,8 @@ func TestDocuments(t *testing.T) {
 		{before, old + `}`},
 		{with, old + `,"onError":{"status":429,"body":"<b>\n"}}`},
 		{ordered, old + `,"priority":-5,"match":{"hosts":["a"],"headers":{"x":"*","y":"1"}}}`},
+		{recorded, old + `,"decisions":{"sample":0.01,"errors":true,"mask":["headers.authorization"],"fields":["input"]}}`},
+		{silent, old + `,"decisions":{}}`},
 		{script.Spec{OnError: script.OnError{Policy: script.PolicyOpen}}, `{"onError":{"policy":"open"}}`},
 	} {
 		document := tt.spec.Document()

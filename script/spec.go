@@ -13,6 +13,8 @@ type Spec struct {
 	Trigger Trigger
 	// OnError is what a gateway gets if the script makes no decision.
 	OnError OnError
+	// Decisions say which calls are recorded; nil is what the tenant's settings say.
+	Decisions *Decisions
 	// Config is a JSON object that the script reads as `config`; nil means {}.
 	Config json.RawMessage
 	// Tests are what the version must pass on each agent before it goes live on any.
@@ -29,13 +31,21 @@ type Edition struct {
 // specDocument is the JSON of a Spec. Its bytes are hashed: a field that is added must be
 // left out while it is not set.
 type specDocument struct {
-	Trigger  string          `json:"trigger,omitempty"` // the event
-	Limits   limitsDocument  `json:"limits,omitzero"`
-	Config   json.RawMessage `json:"config,omitempty"`
-	Tests    []testDocument  `json:"tests,omitempty"`
-	OnError  onErrorDocument `json:"onError,omitzero"`
-	Priority int             `json:"priority,omitempty"`
-	Match    *matchDocument  `json:"match,omitempty"`
+	Trigger   string             `json:"trigger,omitempty"` // the event
+	Limits    limitsDocument     `json:"limits,omitzero"`
+	Config    json.RawMessage    `json:"config,omitempty"`
+	Tests     []testDocument     `json:"tests,omitempty"`
+	OnError   onErrorDocument    `json:"onError,omitzero"`
+	Priority  int                `json:"priority,omitempty"`
+	Match     *matchDocument     `json:"match,omitempty"`
+	Decisions *decisionsDocument `json:"decisions,omitempty"`
+}
+
+type decisionsDocument struct {
+	Sample float64  `json:"sample,omitempty"`
+	Errors bool     `json:"errors,omitempty"`
+	Mask   []string `json:"mask,omitempty"`
+	Fields []string `json:"fields,omitempty"`
 }
 
 type matchDocument struct {
@@ -77,6 +87,9 @@ func (s Spec) Document() []byte {
 	if m := s.Trigger.Match; !m.IsZero() {
 		d.Match = new(matchDocument(m))
 	}
+	if s.Decisions != nil {
+		d.Decisions = new(decisionsDocument(*s.Decisions))
+	}
 	for _, t := range s.Tests {
 		d.Tests = append(d.Tests, testDocument(t))
 	}
@@ -99,6 +112,9 @@ func ParseSpec(document []byte) (Spec, error) {
 	if d.Match != nil {
 		s.Trigger.Match = Match(*d.Match)
 	}
+	if d.Decisions != nil {
+		s.Decisions = new(Decisions(*d.Decisions))
+	}
 	for _, t := range d.Tests {
 		s.Tests = append(s.Tests, Test(t))
 	}
@@ -108,5 +124,5 @@ func ParseSpec(document []byte) (Spec, error) {
 // Equal reports whether both say the same, as text.
 func (s Spec) Equal(t Spec) bool {
 	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
-		SameTests(s.Tests, t.Tests)
+		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions)
 }

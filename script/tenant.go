@@ -37,6 +37,9 @@ type TenantSettings struct {
 	LogBytes    int   // bytes a second that all scripts together may log
 	MemoryBytes int64 // of the tenant's process, or that its calls in a shared one make together
 	ValueBytes  int64 // that all of the tenant's values may have together
+	// Decisions hold for scripts that say nothing of them; the masks hold for all. Nil records no calls.
+	Decisions *Decisions
+	Audit     Audit
 
 	// These bound what the registry stores. Agents do not need them.
 	Scripts     int   // that the tenant may have
@@ -79,6 +82,20 @@ func MaxTenantSettings() TenantSettings {
 // minMemoryBytes is what a process needs before it can run anything.
 const minMemoryBytes = 64 << 20
 
+// Audit says what becomes of a call whose record cannot be kept.
+type Audit string
+
+// AuditStrict records all calls, and fails those whose record the agent's disk does not accept. The
+// zero Audit lets them pass.
+const AuditStrict Audit = "strict"
+
+// Equal reports whether both say the same.
+func (s TenantSettings) Equal(t TenantSettings) bool {
+	same := s.Decisions.Equal(t.Decisions)
+	s.Decisions, t.Decisions = nil, nil
+	return same && s == t
+}
+
 // OrDefaults returns s with each zero field set to its default.
 func (s TenantSettings) OrDefaults() TenantSettings {
 	d := DefaultTenantSettings()
@@ -103,6 +120,12 @@ func (s TenantSettings) Validate(field string) error {
 		return Errorf(Invalid, field+".isolation", "%s is no isolation: want %s or %s", quote(string(s.Isolation)), IsolationShared, IsolationProcess)
 	}
 	if err := s.Limits.Validate(field + ".limits"); err != nil {
+		return err
+	}
+	if s.Audit != "" && s.Audit != AuditStrict {
+		return Errorf(Invalid, field+".audit", "%s is no audit: want %s, or leave it out for none", quote(string(s.Audit)), AuditStrict)
+	}
+	if err := s.Decisions.Validate(field + ".log.decisions"); err != nil {
 		return err
 	}
 	m := MaxTenantSettings()

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"github.com/scriptorium-dev/scriptorium/agent/meter"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -25,6 +26,8 @@ type Release struct {
 	Config  []byte        // a JSON object; nil means {}
 	// OnError is nil for the default, which most have. Nobody changes it.
 	OnError *script.OnError
+	// Decisions are nil for those of the tenant.
+	Decisions *script.Decisions
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -36,6 +39,8 @@ type Release struct {
 	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
 	// has the rest of the release, too, and no Keyed of its own.
 	Keyed *Release
+	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
+	Meter atomic.Pointer[meter.Cell]
 
 	keys     byKey
 	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise
@@ -76,17 +81,18 @@ func NewReleaseOn(agent script.Agent, r script.Release) *Release {
 
 func newRelease(r script.Release, runs script.Version, spec script.Spec) *Release {
 	live := &Release{
-		Name:     r.Name,
-		Revision: r.Revision,
-		Runs:     interned(runs),
-		Pinned:   r.Pinned,
-		Enabled:  r.Enabled,
-		Trigger:  spec.Trigger,
-		Limits:   spec.Limits.OrDefaults(),
-		Config:   spec.Config,
-		OnError:  onErrorOf(spec),
-		limits:   spec.Limits,
-		editions: make([]edition, len(r.Retained)),
+		Name:      r.Name,
+		Revision:  r.Revision,
+		Runs:      interned(runs),
+		Pinned:    r.Pinned,
+		Enabled:   r.Enabled,
+		Trigger:   spec.Trigger,
+		Limits:    spec.Limits.OrDefaults(),
+		Config:    spec.Config,
+		OnError:   onErrorOf(spec),
+		Decisions: spec.Decisions,
+		limits:    spec.Limits,
+		editions:  make([]edition, len(r.Retained)),
 	}
 	if c := r.Candidate; c != nil {
 		candidate := *c
@@ -172,7 +178,7 @@ func (r *Release) runsCandidate() bool {
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}

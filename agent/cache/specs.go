@@ -16,6 +16,8 @@ type Running struct {
 	Limits  script.Limits   // defaults applied
 	Config  []byte          // a JSON object; nil means {}
 	OnError *script.OnError // nil for the default
+	// Decisions are nil for those of the tenant.
+	Decisions *script.Decisions
 
 	// signed is what a publisher has to have signed; nil if that was seen to when the release
 	// went live.
@@ -23,12 +25,12 @@ type Running struct {
 }
 
 func running(s script.Spec) Running {
-	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s)}
+	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s), Decisions: s.Decisions}
 }
 
 // size estimates the memory that r takes.
 func (r Running) size() int {
-	n := overhead + len(r.Config)
+	n := overhead + len(r.Config) + r.Decisions.Size()
 	if r.OnError != nil {
 		n += len(r.OnError.Body)
 	}
@@ -89,7 +91,7 @@ func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
 // Running returns what the version of the release with the number, which it retains, runs with.
 // It allocates nothing for what Runs here.
 func (p *Programs) Running(ctx context.Context, r *Release, number uint64) (Running, error) {
-	here := Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError}
+	here := Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions}
 	switch {
 	case number == r.Runs.Number:
 		return here, nil

@@ -72,7 +72,7 @@ func (t *Tenants) Update(put []script.Tenant, gone []string) {
 // Fingerprint implements record.
 func (t *tenant) Fingerprint() wire.Sum {
 	settings := t.set
-	if t.settings != settings.OrDefaults() {
+	if !t.settings.Equal(settings.OrDefaults()) {
 		settings = t.settings // what calls get is what counts
 	}
 	return wire.FingerprintObject(script.Object{Tenant: &script.Tenant{Name: t.name, Revision: t.revision, Settings: settings}})

@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/admission"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -45,22 +46,28 @@ type Config struct {
 	// MaxWaiting calls wait for their turn, half of them of one tenant; the others are
 	// refused at once. 0 means 1024.
 	MaxWaiting int
+	// Observers see each call when it has ended, in this order.
+	Observers []Observer
+	// Profiles are those of scripts that run; nil if there are never any.
+	Profiles *profile.Profiles
 	// Metrics gets the executor's metrics, if not nil.
 	Metrics prometheus.Registerer
 }
 
 // Executor runs calls. It is safe for concurrent use.
 type Executor struct {
-	table    *cache.Table
-	programs *cache.Programs
-	position func(time.Time) gateway.Position
-	tenants  func(string) script.TenantSettings
-	host     engine.Host
-	contents Contents
-	roots    *publisher.Roots
-	gate     *admission.Gate
-	compiles *compiles
-	metrics  *metrics
+	table     *cache.Table
+	programs  *cache.Programs
+	position  func(time.Time) gateway.Position
+	tenants   func(string) script.TenantSettings
+	host      engine.Host
+	contents  Contents
+	roots     *publisher.Roots
+	gate      *admission.Gate
+	compiles  *compiles
+	metrics   *metrics
+	observers []Observer
+	profiles  *profile.Profiles
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
@@ -68,11 +75,13 @@ type Executor struct {
 
 // call is what a call takes.
 type call struct {
+	ended      Ended
 	invocation engine.Invocation
 	turn       admission.Turn
 	settings   script.TenantSettings
 	admission  admission.Call
 	staged     staged
+	trial      bool
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -86,15 +95,20 @@ func New(cfg Config) (*Executor, error) {
 		cfg.MaxWaiting = 1024
 	}
 	x := &Executor{
-		table:    cfg.Table,
-		programs: cfg.Programs,
-		position: cfg.Position,
-		tenants:  cfg.Tenants,
-		host:     cfg.Host,
-		contents: cfg.Contents,
-		roots:    cfg.Publishers,
-		gate:     admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
-		calls:    sync.Pool{New: func() any { return new(call) }},
+		table:     cfg.Table,
+		programs:  cfg.Programs,
+		position:  cfg.Position,
+		tenants:   cfg.Tenants,
+		host:      cfg.Host,
+		contents:  cfg.Contents,
+		roots:     cfg.Publishers,
+		observers: cfg.Observers,
+		profiles:  cfg.Profiles,
+		gate:      admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
+		calls:     sync.Pool{New: func() any { return new(call) }},
+	}
+	if x.profiles == nil {
+		x.profiles = &profile.Profiles{}
 	}
 	if x.tenants == nil {
 		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
@@ -109,13 +123,22 @@ func New(cfg Config) (*Executor, error) {
 }
 
 // Execute implements gateway.Executor.
-func (x *Executor) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
+func (x *Executor) Execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply) error {
 	start := time.Now()
-	err := x.execute(ctx, call, reply, false)
+	c := x.calls.Get().(*call)
+	defer x.release(c)
+	err := x.execute(ctx, c, asked, reply, false)
 	end := time.Now()
 	x.answered(end, err, reply)
+	err = x.observe(ctx, c, asked, reply, err, start, end)
 	x.metrics.called(err, end.Sub(start))
 	return err
+}
+
+// release makes c ready for another call.
+func (x *Executor) release(c *call) {
+	c.invocation, c.admission, c.settings, c.staged, c.ended, c.trial = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}, Ended{}, false
+	x.calls.Put(c)
 }
 
 // answered completes the reply.
@@ -126,8 +149,9 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 	}
 }
 
-func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
+func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
 	release, number, counts, err := x.pick(asked, trial)
+	c.ended.of(release)
 	if err != nil {
 		reply.OnError = x.onError(ctx, release, number)
 		return err
@@ -142,20 +166,18 @@ func (x *Executor) execute(ctx context.Context, asked *gateway.Call, reply *gate
 			return err
 		}
 		release, counts = again, counted
+		c.ended.of(release)
 		loaded, err = x.load(ctx, release, number, reply)
 	}
 	counts = counts && reply.Version == release.Runs.Number
-	c := x.calls.Get().(*call)
-	err = x.run(ctx, c, release, &loaded, counts, asked, reply)
-	c.invocation, c.admission, c.settings, c.staged = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}
-	x.calls.Put(c)
-	return err
+	return x.run(ctx, c, release, &loaded, counts, asked, reply)
 }
 
 // run runs the program when it is the call's turn. counts: the call is among those that decide
 // what becomes of the release's candidate.
 func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts bool, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
+	c.ended.Decisions, c.ended.Settings = loaded.Decisions, &c.settings
 	limits := loaded.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
 		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,
@@ -164,11 +186,14 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 	if err := x.gate.Enter(ctx, &c.turn, &c.admission); err != nil {
 		return err
 	}
-	defer c.turn.Leave()
+	defer c.leave()
 	c.invocation = engine.Invocation{
 		Tenant: release.Name.Tenant, OnResponse: asked.OnResponse, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
-		Host: x.hostOf(c, release, reply.Version), Turn: &c.turn,
+		Host: x.hostOf(c, release, reply.Version), Turn: &c.turn, Used: &c.ended.Used,
+	}
+	if !c.trial {
+		c.invocation.Profile = x.profiles.Of(release.Name, reply.Version)
 	}
 	var began time.Time
 	if counts {
@@ -189,6 +214,12 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 		return &e
 	}
 	return err
+}
+
+// leave gives the call's turn back.
+func (c *call) leave() {
+	c.turn.Leave()
+	c.ended.Ran = c.turn.Used()
 }
 
 // share returns how much memory the calls of a tenant may make together. A process of its

@@ -18,8 +18,11 @@ func (x *Executor) Trials() gateway.Executor { return trials{x} }
 type trials struct{ *Executor }
 
 // Execute implements gateway.Executor.
-func (t trials) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	err := t.execute(ctx, call, reply, true)
+func (t trials) Execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply) error {
+	c := t.calls.Get().(*call)
+	defer t.release(c)
+	c.trial = true
+	err := t.execute(ctx, c, asked, reply, true)
 	t.answered(time.Now(), err, reply)
 	return err
 }

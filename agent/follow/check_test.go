@@ -78,8 +78,8 @@ func TestADriftIsFoundAndHealed(t *testing.T) {
 				if got := n.metric(drifts, ""); got != 1 {
 					t.Errorf("%d drifts are counted", got)
 				}
-				if got := n.status.GetDrifts(); got != 1 {
-					t.Errorf("%d drifts are reported", got)
+				if got, repaired := n.status.GetDrifts(), n.status.GetRepairedDrifts(); got != 1 || repaired != 1 {
+					t.Errorf("%d drifts are reported, and %d repaired", got, repaired)
 				}
 				_, fulls := w.counts()
 				n.mu.Lock()

@@ -45,12 +45,22 @@ type Call struct {
 	Traceparent string
 	// Key is what the call counts as in a rollout by key, as the caller says; "" for none.
 	Key string
+	// Origin says where the call came from, for records of calls.
+	Origin Origin
 	// Request is the client's request that the call is about, from which the plan of a rollout may
 	// take the key; nil if the agent does not know it.
 	Request Keys
 	// Edition is what Executor.Chain or an earlier reply returned with the script, whose name alone
 	// Script is then; else nil. It runs as it was live then, whatever is live by now.
 	Edition Edition
+}
+
+// Origin is where a call came from.
+type Origin struct {
+	// Protocol of the socket: "resp", "http", "grpc", "ext_authz", "ext_proc", "spop" or "embedded".
+	Protocol string
+	// Caller is Grant.Caller of the connection.
+	Caller string
 }
 
 // Keys are the parts of a request that can be keys.

@@ -32,7 +32,7 @@ var (
 	}
 	specFields = []string{
 		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
-		"trigger", "onError", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature",
+		"trigger", "onError", "log", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature",
 	}
 	sourceFields = []string{"script", "source", "sourceFile"} // one of them
 	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
@@ -119,6 +119,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.HistoryLimit = int(d.number(fields["revisionHistoryLimit"], "spec.revisionHistoryLimit", script.MaxHistoryLimit))
 	m.Settings.Trigger = d.trigger(fields["trigger"])
 	m.Settings.OnError = d.onError(fields["onError"])
+	m.Settings.Decisions = d.log(fields["log"])
 	m.Settings.Limits = d.limits(fields["limits"])
 	m.Settings.Config = d.config(fields["config"])
 	m.Settings.Rollout = d.rollout(fields["rollout"], rolloutField, m.Name)

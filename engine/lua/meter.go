@@ -42,19 +42,22 @@ const (
 // All of it belongs to the goroutine that runs the call, save stop, which the
 // watchdog sets and whoever gives turns, and the fields that the watchdog guards.
 type meter struct {
-	left   int64 // instructions until the call breathes
-	later  int64 // instructions of the budget after that
-	memory int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
-	unused int64 // bytes that may be allocated after that
-	stop   atomic.Uint32
-	reason stopReason
-	limits script.Limits
-	call   *call // that it is for
-	turn   engine.Turn
+	left    int64 // instructions until the call breathes
+	unspent int64 // instructions that exhaust took away
+	later   int64 // instructions of the budget after that
+	memory  int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
+	unused  int64 // bytes that may be allocated after that
+	stop    atomic.Uint32
+	reason  stopReason
+	limits  script.Limits
+	call    *call // that it is for
+	turn    engine.Turn
 
 	started time.Time
 	random  *rand.Rand // set by math.randomseed, for this call alone
 	scratch []byte     // in which short strings are put together
+
+	sampling *sampling // nil unless the call is profiled
 
 	account atomic.Pointer[account] // nil as long as there is little to count
 	counted int64                   // bytes of it that are this call's
@@ -75,7 +78,7 @@ var closedChannel = func() chan struct{} {
 // begin makes m ready for a new call.
 func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
-	m.left, m.later = 0, int64(min(limits.Instructions, 1<<62))
+	m.left, m.later, m.unspent = 0, int64(min(limits.Instructions, 1<<62)), 0
 	m.refill()
 	m.memory, m.unused = 0, m.allowance()
 	m.reserve()
@@ -111,13 +114,29 @@ func (m *meter) refill() {
 func (m *meter) budget() int64 { return m.left + m.later }
 
 // exhaust leaves nothing of the budget.
-func (m *meter) exhaust() { m.left, m.later = -1, 0 }
+func (m *meter) exhaust() {
+	if m.left >= 0 {
+		m.unspent = m.budget()
+	}
+	m.left, m.later = -1, 0
+}
+
+// used returns what the call has used so far.
+func (m *meter) used() engine.Used {
+	granted := int64(min(m.limits.Instructions, 1<<62))
+	left := max(m.budget(), 0) + m.unspent
+	return engine.Used{Instructions: uint64(max(granted-left, 0)), Allocated: uint64(max(m.allowance()-max(m.allocatable(), 0), 0))}
+}
 
 // goesOn yields the call's turn if it is asked for, and reports whether the call may
 // go on; if not, it settles why.
 func (m *meter) goesOn() bool {
 	if m.left < 0 && m.later > 0 {
-		m.refill()
+		if m.sampling != nil {
+			m.sample()
+		} else {
+			m.refill()
+		}
 		if m.turn != nil {
 			m.turn.Breathe()
 		}

@@ -26,8 +26,9 @@ import (
 type Config struct {
 	agent.Config
 	// Tenants whose scripts the agent holds, as names or globs; all when empty.
-	Tenants  []string
-	Security Security
+	Tenants   []string
+	Security  Security
+	Decisions Decisions
 	// Expiries collects when the certificates expire; Open registers it. Nil makes one.
 	Expiries *tlsfiles.Expiries
 }
@@ -53,6 +54,9 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Config.Decisions, err = cfg.Decisions.open(cfg.Name, cfg.Log); err != nil {
+		return nil, err
+	}
 	scripts := lua.New()
 	if err := errors.Join(registerHeap(cfg.Metrics, scripts), cfg.Metrics.Register(cfg.Expiries)); err != nil {
 		return nil, err
@@ -60,6 +64,9 @@ func Open(cfg Config) (*Node, error) {
 	cfg.Software, cfg.Engines = version.String(), []engine.Engine{scripts}
 	cfg.DialOptions, cfg.NATSSecurity, cfg.Trusted, cfg.Publishers = secure.dial, secure.nats, secure.keyring, secure.publishers
 	a, err := agent.Open(cfg.Config)
+	if err != nil {
+		err = errors.Join(err, closeSinks(cfg.Config.Decisions.Outputs))
+	}
 	if errors.Is(err, store.ErrInUse) {
 		return nil, script.Errorf(script.Invalid, "--state-dir", "%w", err)
 	}

@@ -20,7 +20,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Use:   "diff TENANT/NAME [FROM [TO]]",
 		Short: "Show what changed between two versions",
 		Long: `Diff prints what changed between two versions of a script, as a unified diff:
-of the source, and of the limits, the trigger, onError, the config and the tests.
+of the source, and of the limits, the trigger, onError, log, the config and the tests.
 
 Without FROM it compares the active version with the one before it; without TO,
 FROM with the active version. Equal versions print nothing.`,
@@ -115,7 +115,7 @@ type diffView struct {
 	From       uint64          `json:"from"`
 	To         uint64          `json:"to"`
 	Diff       string          `json:"diff"`                 // unified; empty for equal sources
-	Settings   string          `json:"settings,omitempty"`   // as diff, of limits, trigger, onError, config and tests
+	Settings   string          `json:"settings,omitempty"`   // as diff, of limits, trigger, onError, log, config and tests
 	Entrypoint *entrypointDiff `json:"entrypoint,omitempty"` // when it changed
 }
 

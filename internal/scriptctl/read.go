@@ -146,6 +146,9 @@ func (v *specView) rows() [][]string {
 	if v.OnError != nil {
 		rows = append(rows, []string{"on error:", onErrorText(v.OnError)})
 	}
+	if v.Log != nil {
+		rows = append(rows, []string{"decision log:", plain(v.Log.Decisions.String())})
+	}
 	return append(rows, [][]string{
 		{"limits:", limitsText(&v.Limits)},
 		{"config:", plain(config)},

@@ -25,7 +25,7 @@ manifest, as spec.signature. Whoever publishes the manifest later needs no key: 
 a GitOps tool, or "scriptctl publish".
 
 A signature covers the tenant, the name, the source, the entrypoint, the config, the
-limits, the trigger, onError and the tests. After a change of one of these, sign again.
+limits, the trigger, onError, log and the tests. After a change of one of these, sign again.
 
 Agents that have --tenant-keys run only versions that a key of the tenant has signed.
 

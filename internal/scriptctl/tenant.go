@@ -27,8 +27,10 @@ type tenantView struct {
 	ValueBytes  int64            `json:"valueBytes"`
 	Scripts     int              `json:"scripts"`
 	SourceBytes int64            `json:"sourceBytes"`
-	Writes      int              `json:"writes"`     // a second
-	WriteBytes  int              `json:"writeBytes"` // a second
+	Writes      int              `json:"writes"`          // a second
+	WriteBytes  int              `json:"writeBytes"`      // a second
+	Log         *recordedView    `json:"log,omitempty"`   // absent when no calls are recorded
+	Audit       script.Audit     `json:"audit,omitempty"` // absent for none
 	Limits      limitsView       `json:"limits"`
 	Author      string           `json:"author,omitempty"`
 	ChangedAt   *time.Time       `json:"changedAt,omitempty"`
@@ -45,7 +47,7 @@ func viewOfTenant(t *script.Tenant) tenantView {
 	return tenantView{
 		Tenant: t.Name, Revision: t.Revision, Isolation: s.Isolation, Concurrency: s.Concurrency, CPU: s.CPU,
 		MemoryBytes: s.MemoryBytes, LogBytes: s.LogBytes, ValueBytes: s.ValueBytes,
-		Scripts: s.Scripts, SourceBytes: s.SourceBytes, Writes: s.Writes, WriteBytes: s.WriteBytes, Limits: viewOfLimits(s.Limits),
+		Scripts: s.Scripts, SourceBytes: s.SourceBytes, Writes: s.Writes, WriteBytes: s.WriteBytes, Log: viewOfLog(s.Decisions), Audit: s.Audit, Limits: viewOfLimits(s.Limits),
 		Author: t.Author, ChangedAt: timeView(t.ChangedAt),
 	}
 }
@@ -62,6 +64,10 @@ func settingsOf(set script.TenantSettings) []setting {
 	s, l := set.OrDefaults(), set.Limits
 	rate := func(n int) string { return orUnbound(n, exactSize(int64(n))+"/s") }
 	size := func(n int) string { return orUnbound(n, exactSize(int64(n))) }
+	decisions := "-"
+	if d := s.Decisions; d != nil {
+		decisions = (*decisionsView)(d).String()
+	}
 	return []setting{
 		{"isolation", string(s.Isolation), set.Isolation == ""},
 		{"concurrency", orUnbound(s.Concurrency, strconv.Itoa(s.Concurrency)), set.Concurrency == 0},
@@ -73,6 +79,8 @@ func settingsOf(set script.TenantSettings) []setting {
 		{"sources", exactSize(s.SourceBytes), set.SourceBytes == 0},
 		{"writes", strconv.Itoa(s.Writes) + "/s", set.Writes == 0},
 		{"write-rate", rate(s.WriteBytes), set.WriteBytes == 0},
+		{"decisions", decisions, set.Decisions == nil},
+		{"audit", orDash(string(s.Audit)), set.Audit == ""},
 		{"max-instructions", orUnbound(l.Instructions, strconv.FormatUint(l.Instructions, 10)), l.Instructions == 0},
 		{"max-timeout", orUnbound(l.Timeout, l.Timeout.String()), l.Timeout == 0},
 		{"max-source", size(l.SourceBytes), l.SourceBytes == 0},
@@ -159,6 +167,10 @@ type tenantFlags struct {
 	timeout                       time.Duration
 	source, str, result, scriptLR sizeValue
 	scriptConcurrency             int
+	sample                        float64
+	errors                        bool
+	mask, fields                  []string
+	audit                         string
 }
 
 func (f *tenantFlags) add(flags *pflag.FlagSet) {
@@ -172,6 +184,11 @@ func (f *tenantFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&f.sources, "sources", "size of all sources in retained versions, such as 512Mi")
 	flags.IntVar(&f.writes, "writes", 0, "changes a second on average; 100 times as many can come at once")
 	flags.Var(&f.writeRate, "write-rate", "bytes of sources and kv data a second on average, such as 1Mi; 128 times as many can come at once")
+	flags.Float64Var(&f.sample, "decisions-sample", 0, "share of the calls that agents record in their decision logs, from 0 to 1, for scripts without spec.log")
+	flags.BoolVar(&f.errors, "decisions-errors", false, "record every call that fails, for scripts without spec.log")
+	flags.StringSliceVar(&f.mask, "decisions-mask", nil, "paths of arguments and results whose values no record of any script has, such as headers.authorization,body")
+	flags.StringSliceVar(&f.fields, "decisions-fields", nil, "what records have, such as error,input.headers.host, for scripts without spec.log; empty for all")
+	flags.StringVar(&f.audit, "audit", "", "strict: record every call, and fail those whose record the agent's disk does not accept; none: neither")
 	flags.Uint64Var(&f.instructions, "max-instructions", 0, "the most that any script's limits may be: instructions of a call")
 	flags.DurationVar(&f.timeout, "max-timeout", 0, "likewise: the time of a call")
 	flags.Var(&f.source, "max-source", "likewise: the source")
@@ -194,6 +211,7 @@ func (f *tenantFlags) apply(flags *pflag.FlagSet, s *script.TenantSettings) (giv
 		"sources":          func() { s.SourceBytes = int64(f.sources) },
 		"writes":           func() { s.Writes = f.writes },
 		"write-rate":       func() { s.WriteBytes = int(f.writeRate) },
+		"audit":            func() { s.Audit = auditOf(f.audit) },
 		"max-instructions": func() { s.Limits.Instructions = f.instructions },
 		"max-timeout":      func() { s.Limits.Timeout = f.timeout },
 		"max-source":       func() { s.Limits.SourceBytes = int(f.source) },
@@ -207,7 +225,7 @@ func (f *tenantFlags) apply(flags *pflag.FlagSet, s *script.TenantSettings) (giv
 			given = true
 		}
 	}
-	return given
+	return f.applyDecisions(flags, s) || given
 }
 
 func (a *app) tenantSetCommand() *cobra.Command {
@@ -219,8 +237,11 @@ func (a *app) tenantSetCommand() *cobra.Command {
 its default, which for most is no bound at all. It takes the role admin.
 
 The --max flags bound what the limits of each script may be: a script that asks for more
-gets that much.`,
-		Example:           "  scriptctl tenant set acme --isolation process --memory 256Mi --cpu 500m\n  scriptctl tenant set acme --max-timeout 50ms --concurrency 4",
+gets that much.
+
+The --decisions flags say which calls agents record in the logs of their --decision-log, unless
+a script has spec.log. The masks hold for all scripts.`,
+		Example:           "  scriptctl tenant set acme --isolation process --memory 256Mi --cpu 500m\n  scriptctl tenant set acme --max-timeout 50ms --concurrency 4\n  scriptctl tenant set acme --decisions-errors --decisions-mask headers.authorization,body --audit strict",
 		Args:              wantTenant(),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -241,6 +262,7 @@ gets that much.`,
 		},
 	}
 	f.add(cmd.Flags())
+	must(cmd.RegisterFlagCompletionFunc("audit", cobra.FixedCompletions([]string{string(script.AuditStrict), auditNone}, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("isolation", cobra.FixedCompletions(
 		[]string{string(script.IsolationShared), string(script.IsolationProcess)}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd

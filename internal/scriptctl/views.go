@@ -56,6 +56,7 @@ type specView struct {
 	Event   string          `json:"event,omitempty"` // the trigger's
 	Trigger *triggerView    `json:"trigger,omitempty"`
 	OnError *onErrorView    `json:"onError,omitempty"` // absent for the default
+	Log     *recordedView   `json:"log,omitempty"`     // absent for the tenant's
 	Limits  limitsView      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
 	Tests   []testView      `json:"tests,omitempty"`
@@ -63,7 +64,7 @@ type specView struct {
 
 func viewOfSpec(s script.Spec) specView {
 	return specView{
-		Event: s.Trigger.Event, Trigger: viewOfTrigger(s.Trigger), OnError: viewOfOnError(s.OnError), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
+		Event: s.Trigger.Event, Trigger: viewOfTrigger(s.Trigger), OnError: viewOfOnError(s.OnError), Log: viewOfLog(s.Decisions), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
 	}
 }
 

@@ -189,6 +189,7 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 	note("limits", a.Limits == b.Limits)
 	note("trigger", a.Trigger.Equal(b.Trigger))
 	note("onError", a.OnError == b.OnError)
+	note("log", a.Decisions.Equal(b.Decisions))
 	note("config", bytes.Equal(a.Config, b.Config))
 	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)
 	note("rollout", a.Rollout.Equal(b.Rollout))

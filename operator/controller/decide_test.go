@@ -319,15 +319,15 @@ func TestDecideNamesTheSettings(t *testing.T) {
 		Spec: script.Spec{
 			Limits:  script.Limits{Instructions: 5},
 			Trigger: script.Trigger{Event: "http-request"},
-			OnError: script.OnError{Status: 429},
-			Config:  []byte("{}"),
-			Tests:   []script.Test{{Name: "a"}},
+			OnError: script.OnError{Status: 429}, Decisions: &script.Decisions{Errors: true},
+			Config: []byte("{}"),
+			Tests:  []script.Test{{Name: "a"}},
 		},
 		HistoryLimit: 3,
 		Rollout:      script.Plan{MaxErrorPercent: new(5.0)},
 	}
 	got := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: new(has()), Allowed: true, Bounded: true}).Configured
-	if all := []string{"limits", "trigger", "onError", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {
+	if all := []string{"limits", "trigger", "onError", "log", "config", "revisionHistoryLimit", "rollout", "tests"}; !slices.Equal(got, all) {
 		t.Errorf("got %q, want %q", got, all)
 	}
 }

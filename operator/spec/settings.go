@@ -67,6 +67,20 @@ func (r *reader) onError(path string, e *v1alpha1.OnError) (want script.OnError)
 	return want
 }
 
+// log returns what l says of decisions; nil for nothing.
+func (r *reader) log(path string, l *v1alpha1.Log) *script.Decisions {
+	if l == nil || l.Decisions == nil {
+		return nil
+	}
+	d := l.Decisions
+	want := &script.Decisions{Mask: d.Mask, Fields: d.Fields, Errors: d.Errors != nil && *d.Errors}
+	if d.Sample != nil {
+		want.Sample = *d.Sample
+	}
+	r.check(want.Validate(path + ".decisions"))
+	return want
+}
+
 // trigger returns t with zero for what is not set.
 func (r *reader) trigger(path string, t *v1alpha1.Trigger) (want script.Trigger) {
 	if t == nil {

@@ -138,6 +138,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	w.Settings.Limits = r.limits("spec.limits", spec.Limits)
 	w.Settings.Trigger = r.trigger("spec.trigger", spec.Trigger)
 	w.Settings.OnError = r.onError("spec.onError", spec.OnError)
+	w.Settings.Decisions = r.log("spec.log", spec.Log)
 	if spec.RevisionHistoryLimit != nil {
 		w.Settings.HistoryLimit = positive[int](r, "spec.revisionHistoryLimit", int64(*spec.RevisionHistoryLimit), script.MaxHistoryLimit)
 	}

@@ -63,6 +63,7 @@ func TestWanted(t *testing.T) {
 					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
 				}}
 				ls.Spec.OnError = &v1alpha1.OnError{Policy: new("closed"), Status: new(int32(429)), Body: new("later\n")}
+				ls.Spec.Log = &v1alpha1.Log{Decisions: &v1alpha1.Decisions{Sample: new(0.5), Errors: new(true), Mask: []string{"body"}, Fields: []string{"error"}}}
 				ls.Spec.RevisionHistoryLimit = new(int32(3))
 				ls.Spec.Config = config(`{"b": [1, 12345678901234567890], "a": "<&>"}`)
 				ls.Spec.Rollout = &v1alpha1.Rollout{
@@ -87,8 +88,9 @@ func TestWanted(t *testing.T) {
 						Trigger: script.Trigger{Event: "http-request", Priority: -5, Match: script.Match{
 							Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
 						}},
-						OnError: script.OnError{Status: 429, Body: "later\n"},
-						Config:  []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
+						OnError:   script.OnError{Status: 429, Body: "later\n"},
+						Decisions: &script.Decisions{Sample: 0.5, Errors: true, Mask: []string{"body"}, Fields: []string{"error"}},
+						Config:    []byte(`{"a":"<&>","b":[1,12345678901234567890]}`),
 						Tests: []script.Test{
 							{Name: "an object", Request: []byte(`{"a":{"c":null,"d":"<&>"},"b":1}`), Expect: []byte(`[1.50,{"a":2,"b":1}]`)},
 							{Name: "fails", Request: []byte(`"x"`), Error: script.Script},
@@ -110,6 +112,11 @@ func TestWanted(t *testing.T) {
 		},
 		"no entrypoint":         {func(ls *v1alpha1.LuaScript) { ls.Spec.Entrypoint = new("") }, func(w *spec.Wanted) { w.Entrypoint = "" }},
 		"an onError of nothing": {change: func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("closed")} }},
+		"a log of nothing":      {change: func(ls *v1alpha1.LuaScript) { ls.Spec.Log = &v1alpha1.Log{} }},
+		"decisions of nothing": {
+			func(ls *v1alpha1.LuaScript) { ls.Spec.Log = &v1alpha1.Log{Decisions: &v1alpha1.Decisions{}} },
+			func(w *spec.Wanted) { w.Settings.Decisions = &script.Decisions{} },
+		},
 		"an open policy": {
 			func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("open")} },
 			func(w *spec.Wanted) { w.Settings.OnError.Policy = script.PolicyOpen },
@@ -166,6 +173,12 @@ var luaScriptFaults = []struct {
 			ls.Spec.Trigger = &v1alpha1.Trigger{Event: "e", Match: &v1alpha1.Match{PathPrefixes: []string{"/a/../b"}}}
 		},
 		`spec.trigger.match.pathPrefixes[0]: "/a/../b" is never the beginning of a path, which gateways clean: write "/b"`,
+	},
+	{
+		func(ls *v1alpha1.LuaScript) {
+			ls.Spec.Log = &v1alpha1.Log{Decisions: &v1alpha1.Decisions{Mask: []string{"input.body"}}}
+		},
+		`spec.log.decisions.mask[0]: "input.body" begins with input, but a mask is of arguments and results alike: write "body"`,
 	},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Policy: new("ajar")} }, `spec.onError.policy: is "ajar", want closed or open`},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.OnError = &v1alpha1.OnError{Status: new(int32(0))} }, "spec.onError.status: 0 is not between 300 and 599; leave it out for the default, 503"},

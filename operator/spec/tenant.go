@@ -28,6 +28,7 @@ func TenantSettings(t *v1alpha1.ScriptTenant) (script.TenantSettings, error) {
 		ValueBytes:  r.bytes("spec.values", t.Spec.Values, most.ValueBytes),
 		SourceBytes: r.bytes("spec.sources", t.Spec.Sources, most.SourceBytes),
 	}
+	s.Decisions, s.Audit = r.log("spec.log", t.Spec.Log), script.Audit(t.Spec.Audit)
 	s.Limits.Coroutines = false // a tenant's limits do not speak of them
 	if t.Spec.Concurrency != nil {
 		s.Concurrency = positive[int](&r, "spec.concurrency", int64(*t.Spec.Concurrency), int64(most.Concurrency))
@@ -43,6 +44,9 @@ func TenantSettings(t *v1alpha1.ScriptTenant) (script.TenantSettings, error) {
 	}
 	if t.Spec.WriteBytes != nil {
 		s.WriteBytes = positive[int](&r, "spec.writeBytes", *t.Spec.WriteBytes, int64(most.WriteBytes))
+	}
+	if s.Audit != "" && s.Audit != script.AuditStrict {
+		r.fault("spec.audit", "%.80q is no audit: want %s, or leave it out for none", t.Spec.Audit, script.AuditStrict)
 	}
 	if m := s.MemoryBytes; m != 0 && m < minMemory {
 		r.fault("spec.memory", "%s is less than a process needs, 64Mi", t.Spec.Memory)

@@ -33,11 +33,12 @@ func newVersion(number uint64, source string) script.Version {
 func settings() script.Settings {
 	return script.Settings{
 		Spec: script.Spec{
-			Config:  json.RawMessage(`{"upstream":"a"}`),
-			Limits:  script.Limits{Timeout: time.Second},
-			Trigger: script.Trigger{Event: "http-request", Match: script.Match{Hosts: []string{"a"}}},
-			OnError: script.OnError{Status: 429, Body: strings.Repeat("x", script.MaxOnErrorBodyBytes)},
-			Tests:   []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
+			Config:    json.RawMessage(`{"upstream":"a"}`),
+			Limits:    script.Limits{Timeout: time.Second},
+			Trigger:   script.Trigger{Event: "http-request", Match: script.Match{Hosts: []string{"a"}}},
+			Decisions: &script.Decisions{Sample: 0.5, Mask: []string{"body"}},
+			OnError:   script.OnError{Status: 429, Body: strings.Repeat("x", script.MaxOnErrorBodyBytes)},
+			Tests:     []script.Test{{Name: "t", Request: json.RawMessage(`{"a":1}`), Expect: json.RawMessage(`{}`)}},
 		},
 	}
 }
@@ -236,6 +237,8 @@ func TestRelease(t *testing.T) {
 		"of another status":     func(r *script.Release) { r.Settings.OnError.Status = 503 },
 		"of another body":       func(r *script.Release) { r.Settings.OnError.Body = "x" },
 		"of another policy":     func(r *script.Release) { r.Settings.OnError = script.OnError{Policy: script.PolicyOpen} },
+		"of another mask":       func(r *script.Release) { r.Settings.Decisions = &script.Decisions{Sample: 0.5} },
+		"without its log":       func(r *script.Release) { r.Settings.Decisions = nil },
 		"without its onError":   func(r *script.Release) { r.Settings.OnError = script.OnError{} },
 		"of other tests":        func(r *script.Release) { r.Settings.Tests[0].Request = json.RawMessage(`{"a":2}`) },
 		"an unsigned candidate": func(r *script.Release) {
@@ -323,14 +326,17 @@ func TestCovers(t *testing.T) {
 	if err := publisher.Covers(v.Signature, publisher.StatementOf(name, v, spaced.Spec)); err != nil {
 		t.Errorf("with space in the JSON: %v", err)
 	}
+	withoutLog := settings().Spec
+	withoutLog.Decisions = nil
 	withoutOnError := settings().Spec
 	withoutOnError.OnError = script.OnError{}
 	for what, statement := range map[string]publisher.Statement{
-		"source":     publisher.StatementOf(name, newVersion(1, "two"), settings().Spec),
-		"limits":     publisher.StatementOf(name, v, script.Spec{Trigger: settings().Trigger}),
-		"onError":    publisher.StatementOf(name, v, withoutOnError),
-		"tenant":     publisher.StatementOf(script.Name{Tenant: "shop", Script: "route"}, v, settings().Spec),
-		"entrypoint": publisher.StatementOf(name, script.Version{Digest: v.Digest, Engine: "lua"}, settings().Spec),
+		"source":        publisher.StatementOf(name, newVersion(1, "two"), settings().Spec),
+		"limits":        publisher.StatementOf(name, v, script.Spec{Trigger: settings().Trigger}),
+		"onError":       publisher.StatementOf(name, v, withoutOnError),
+		"log.decisions": publisher.StatementOf(name, v, withoutLog),
+		"tenant":        publisher.StatementOf(script.Name{Tenant: "shop", Script: "route"}, v, settings().Spec),
+		"entrypoint":    publisher.StatementOf(name, script.Version{Digest: v.Digest, Engine: "lua"}, settings().Spec),
 	} {
 		if err := publisher.Covers(v.Signature, statement); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "of another "+what) {
 			t.Errorf("%s: %v", what, err)
@@ -338,21 +344,23 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestStatements: that of a version without onError or a priority is what it was before there was one.
+// TestStatements: that of a version without onError, a priority or a log is what it was before there was one.
 func TestStatements(t *testing.T) {
 	s := script.Spec{Trigger: script.Trigger{Event: "http-request"}}
 	v := script.Version{Engine: "lua"}
 	const program = `{"tenant":"acme","script":"route","engine":"lua","entrypoint":"","source":"","trigger":"http-request"`
 	for _, tt := range []struct {
-		onError  script.OnError
-		priority int
-		want     string
+		onError   script.OnError
+		priority  int
+		decisions *script.Decisions
+		want      string
 	}{
-		{script.OnError{}, 0, "}"},
-		{script.OnError{}, 5, `,"triggerOrder":"sha256:0a53ccb3bb3c960b274e2f015273ed3f0541f0d53cbe19c4cc09a1220a294fe2"}`},
-		{script.OnError{Policy: script.PolicyOpen}, 0, `,"onError":"sha256:c70938c00aa91da0f375be460639613f631864696515608ad6a180e4da1bee97"}`},
+		{script.OnError{}, 0, nil, "}"},
+		{script.OnError{}, 5, nil, `,"triggerOrder":"sha256:0a53ccb3bb3c960b274e2f015273ed3f0541f0d53cbe19c4cc09a1220a294fe2"}`},
+		{script.OnError{}, 0, &script.Decisions{Sample: 0.01, Mask: []string{"a"}}, `,"decisions":"sha256:e4aa8b6337bdc5b07ca1fe5aba6afe564cf43184439c4dec691294493d3258c0"}`},
+		{script.OnError{Policy: script.PolicyOpen}, 0, nil, `,"onError":"sha256:c70938c00aa91da0f375be460639613f631864696515608ad6a180e4da1bee97"}`},
 	} {
-		s.OnError, s.Trigger.Priority = tt.onError, tt.priority
+		s.OnError, s.Trigger.Priority, s.Decisions = tt.onError, tt.priority, tt.decisions
 		text, err := json.Marshal(publisher.StatementOf(name, v, s))
 		if err != nil || string(text) != program+tt.want {
 			t.Errorf("%s, %v; want %s", text, err, program+tt.want)

@@ -55,6 +55,8 @@ type Settings struct {
 	OnError script.Digest `json:"onError,omitzero"`
 	// Order is of the trigger's priority and match.
 	Order script.Digest `json:"triggerOrder,omitzero"`
+	// Decisions is of what is recorded of calls.
+	Decisions script.Digest `json:"decisions,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -81,12 +83,13 @@ func programOf(name script.Name, v script.Version) Program {
 // SettingsOf returns what a version runs with, as it is signed.
 func SettingsOf(s script.Spec) Settings {
 	return Settings{
-		Trigger: s.Trigger.Event,
-		Limits:  limits(s.Limits),
-		Config:  digestOf(compact(s.Config)),
-		Tests:   digestOfTests(s.Tests),
-		OnError: digestOfOnError(s.OnError),
-		Order:   digestOfOrder(s.Trigger),
+		Trigger:   s.Trigger.Event,
+		Limits:    limits(s.Limits),
+		Config:    digestOf(compact(s.Config)),
+		Tests:     digestOfTests(s.Tests),
+		OnError:   digestOfOnError(s.OnError),
+		Order:     digestOfOrder(s.Trigger),
+		Decisions: digestOfDecisions(s.Decisions),
 	}
 }
 
@@ -157,6 +160,23 @@ func digestOfOrder(t script.Trigger) (d script.Digest) {
 	return script.Digest(sum.Sum(nil))
 }
 
+// digestOfDecisions returns the SHA-256 of the sample and errors as JSON has them, and of the lists, in
+// the form of digestOfOrder; none for nil.
+func digestOfDecisions(d *script.Decisions) (digest script.Digest) {
+	if d == nil {
+		return digest
+	}
+	sum := sha256.New()
+	addTexts(sum, strconv.AppendFloat(nil, d.Sample, 'g', -1, 64), strconv.AppendBool(nil, d.Errors))
+	for _, list := range [][]string{d.Mask, d.Fields} {
+		addTexts(sum, strconv.AppendInt(nil, int64(len(list)), 10))
+		for _, text := range list {
+			addTexts(sum, []byte(text))
+		}
+	}
+	return script.Digest(sum.Sum(nil))
+}
+
 // addTexts adds each text with its length before it.
 func addTexts(sum hash.Hash, texts ...[]byte) {
 	for _, text := range texts {
@@ -189,6 +209,7 @@ func (s Statement) differs(want Statement) string {
 		{"config", s.Config == want.Config},
 		{"tests", s.Tests == want.Tests},
 		{"onError", s.OnError == want.OnError},
+		{"log.decisions", s.Decisions == want.Decisions},
 	} {
 		if !f.same {
 			return f.name

@@ -54,6 +54,7 @@ func TestFingerprintTellsReleasesApart(t *testing.T) {
 	}
 	same.Settings.Trigger.Priority, same.Settings.Trigger.Match = 5, script.Match{Methods: []string{"GET"}} // as is this
 	same.Settings.OnError = script.OnError{Policy: script.PolicyOpen}                                       // which older agents do not know
+	same.Settings.Decisions = &script.Decisions{Sample: 1}
 	if wire.Fingerprint(same) != base {
 		t.Error("what older agents drop changed the fingerprint")
 	}

@@ -176,6 +176,7 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Rollout:      fromPlan(s.Rollout),
 		Tests:        fromTests(s.Tests),
 		OnError:      fromOnError(s.OnError),
+		Decisions:    fromDecisions(s.Decisions),
 	}
 }
 
@@ -192,11 +193,12 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 	}
 	return script.Settings{
 		Spec: script.Spec{
-			Limits:  limits,
-			Trigger: ToTrigger(m.GetTrigger()),
-			OnError: toOnError(m.GetOnError()),
-			Config:  m.GetConfig(),
-			Tests:   toTests(m.GetTests()),
+			Limits:    limits,
+			Trigger:   ToTrigger(m.GetTrigger()),
+			OnError:   toOnError(m.GetOnError()),
+			Decisions: toDecisions(m.GetDecisions()),
+			Config:    m.GetConfig(),
+			Tests:     toTests(m.GetTests()),
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,
@@ -213,6 +215,20 @@ func fromOnError(e script.OnError) *scriptv1.OnError {
 
 func toOnError(m *scriptv1.OnError) script.OnError {
 	return script.OnError{Policy: script.PolicyOf(m.GetPolicy()), Status: int(m.GetStatus()), Body: m.GetBody()}
+}
+
+func fromDecisions(d *script.Decisions) *scriptv1.Decisions {
+	if d == nil {
+		return nil
+	}
+	return &scriptv1.Decisions{Sample: d.Sample, Errors: d.Errors, Mask: d.Mask, Fields: d.Fields}
+}
+
+func toDecisions(m *scriptv1.Decisions) *script.Decisions {
+	if m == nil {
+		return nil
+	}
+	return &script.Decisions{Sample: m.GetSample(), Errors: m.GetErrors(), Mask: m.GetMask(), Fields: m.GetFields()}
 }
 
 // FromLimits returns the message for l.
@@ -266,6 +282,7 @@ func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
 		Candidate: e.Candidate,
 		Spec:      FromDigest(e.Spec),
 		Held:      e.Held,
+		ChangeSet: e.ChangeSet,
 	}
 }
 
@@ -292,6 +309,7 @@ func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 		Candidate: m.GetCandidate(),
 		Spec:      spec,
 		Held:      m.GetHeld(),
+		ChangeSet: m.GetChangeSet(),
 	}, nil
 }
 
@@ -329,6 +347,7 @@ func FromAuditEntry(e script.AuditEntry) *scriptv1.AuditEntry {
 
 		Candidate:       e.Candidate,
 		CandidateDigest: FromDigest(e.CandidateDigest),
+		ChangeSet:       e.ChangeSet,
 	}
 }
 
@@ -359,5 +378,6 @@ func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
 
 		Candidate:       m.GetCandidate(),
 		CandidateDigest: candidate,
+		ChangeSet:       m.GetChangeSet(),
 	}, nil
 }

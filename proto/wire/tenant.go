@@ -50,6 +50,8 @@ func FromTenantSettings(s script.TenantSettings) *scriptv1.TenantSettings {
 		SourceBytes: s.SourceBytes,
 		Writes:      int64(s.Writes),
 		WriteBytes:  int64(s.WriteBytes),
+		Decisions:   fromDecisions(s.Decisions),
+		Audit:       string(s.Audit),
 	}
 }
 
@@ -72,5 +74,7 @@ func ToTenantSettings(m *scriptv1.TenantSettings) (script.TenantSettings, error)
 		SourceBytes: m.GetSourceBytes(),
 		Writes:      int(m.GetWrites()),
 		WriteBytes:  int(m.GetWriteBytes()),
+		Decisions:   toDecisions(m.GetDecisions()),
+		Audit:       script.Audit(m.GetAudit()),
 	}, nil
 }

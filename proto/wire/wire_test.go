@@ -57,9 +57,12 @@ func TestReleaseRoundTrip(t *testing.T) {
 	denying, open := release(), release()
 	denying.Settings.OnError = script.OnError{Status: 429, Body: "later\n"}
 	open.Settings.OnError = script.OnError{Policy: script.PolicyOpen}
+	recorded, silent := release(), release()
+	recorded.Settings.Decisions = &script.Decisions{Sample: 0.25, Errors: true, Mask: []string{"body"}, Fields: []string{"input", "error"}}
+	silent.Settings.Decisions = &script.Decisions{}
 	ordered := release()
 	ordered.Settings.Trigger = script.Trigger{Event: "e", Priority: -5, Match: script.Match{Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-d": "*", "x-c": "1"}}}
-	for _, want := range []script.Release{release(), denying, open, ordered, tombstone} {
+	for _, want := range []script.Release{release(), denying, open, ordered, recorded, silent, tombstone} {
 		data, err := proto.Marshal(wire.FromReleaseObject(want))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -40,6 +42,8 @@ type Config struct {
 	// Observe is told each request to etcd: its gRPC method, how long it took, and whether etcd gave no
 	// answer. It must not block. May be nil.
 	Observe func(method string, took time.Duration, failed bool)
+	// Tracer makes the spans of transactions; nil for none.
+	Tracer trace.Tracer
 
 	options []grpc.DialOption // of tests
 }
@@ -52,6 +56,7 @@ type Store struct {
 	requests  requestLease
 	trouble   *trouble
 	candidate string
+	tracer    trace.Tracer
 	served    served
 	seen      atomic.Int64 // the highest revision of etcd that an answer had
 }
@@ -99,6 +104,10 @@ func Open(cfg Config) (*Store, error) {
 		endpoints: strings.Join(cfg.Endpoints, ", "),
 		trouble:   trouble,
 		candidate: cfg.Candidate,
+		tracer:    cfg.Tracer,
+	}
+	if s.tracer == nil {
+		s.tracer = noop.Tracer{}
 	}
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)

@@ -62,6 +62,9 @@ type Config struct {
 	// Both are called with the fleet locked and must not call back.
 	Activated func(took time.Duration)
 	Converged func(name script.Name, took time.Duration)
+	// Used, if not nil, is called with each report that is taken in and has a usage, which may have been reported before.
+	// It is called with the fleet locked and must not call back.
+	Used func(*Report)
 }
 
 // Fleet is what is known of the agents and the releases. It is safe for
@@ -123,6 +126,7 @@ type Fleet struct {
 	troubles       Troubled      // as of then
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
+	see            func(Sighting) // nil while nobody observes
 
 	readers readers
 }
@@ -151,6 +155,9 @@ func New(cfg Config) *Fleet {
 	}
 	if cfg.Activated == nil {
 		cfg.Activated = func(time.Duration) {}
+	}
+	if cfg.Used == nil {
+		cfg.Used = func(*Report) {}
 	}
 	if cfg.Converged == nil {
 		cfg.Converged = func(script.Name, time.Duration) {}
@@ -245,6 +252,10 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.ignored.TooLarge++
 		return
 	}
+	if r.Usage != nil {
+		f.cfg.Used(&r)
+		r.Usage = nil
+	}
 	if r.Leaving {
 		f.depart(a, &r, at)
 		return
@@ -284,6 +295,7 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	f.keepLabels(a, &r)
+	f.seen(a, &r)
 	again, lost := a.says(&r), false
 	switch {
 	case a.report.Incarnation != "" && a.report.Incarnation != r.Incarnation:
@@ -418,6 +430,7 @@ func (f *Fleet) Sweep() {
 		g.late = 0
 	}
 	for _, a := range f.agents {
+		f.miss(a, now)
 		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
 			f.unheard(a, now)
 			f.disconnect(a)

@@ -217,11 +217,11 @@ func fromStatus(who access.Identity, s *fleet.Status, reason int, one bool) *reg
 // come: a status is of all scripts, and goes out up to fifty times a second. Of the selectors it
 // has that of the candidate's step, or of its first one, unless the status is of one script.
 func summary(r script.Release, one bool) script.Release {
-	r.Settings.Config, r.Settings.Tests, r.Settings.OnError, r.Settings.Trigger.Match = nil, nil, script.OnError{}, script.Match{}
+	r.Settings.Config, r.Settings.Tests, r.Settings.OnError, r.Settings.Decisions, r.Settings.Trigger.Match = nil, nil, script.OnError{}, nil, script.Match{}
 	step := 0
 	if r.Candidate != nil {
 		c := *r.Candidate
-		c.Spec.Config, c.Spec.Tests, c.Spec.OnError, c.Spec.Trigger.Match, c.Selections, c.Keys = nil, nil, script.OnError{}, script.Match{}, nil, nil
+		c.Spec.Config, c.Spec.Tests, c.Spec.OnError, c.Spec.Decisions, c.Spec.Trigger.Match, c.Selections, c.Keys = nil, nil, script.OnError{}, nil, script.Match{}, nil, nil
 		r.Candidate, step = &c, max(1, c.Step)
 	}
 	if !one {

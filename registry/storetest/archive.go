@@ -84,8 +84,8 @@ func furnish(t *testing.T, s registry.Store) {
 		Spec: script.Spec{
 			Limits:  script.Limits{Instructions: 5},
 			Trigger: script.Trigger{Event: "http-request", Priority: 3, Match: script.Match{Headers: map[string]string{"x-b": "*", "x-a": "1"}}},
-			OnError: script.OnError{Status: 429, Body: "later\n"},
-			Config:  []byte(`{"a":1}`),
+			OnError: script.OnError{Status: 429, Body: "later\n"}, Decisions: &script.Decisions{Sample: 0.5, Mask: []string{"body"}},
+			Config: []byte(`{"a":1}`),
 		},
 		HistoryLimit: 3,
 	}
@@ -125,7 +125,7 @@ func furnish(t *testing.T, s registry.Store) {
 func furnishTenants(t *testing.T, s registry.Store) {
 	t.Helper()
 	_, _, err := rules(s).SetTenant(t.Context(), registry.SetTenant{
-		Tenant: "acme", Settings: &script.TenantSettings{Concurrency: 3, ValueBytes: 20 << 20}, Author: "ann", By: access.Everybody("unix"),
+		Tenant: "acme", Settings: &script.TenantSettings{Concurrency: 3, ValueBytes: 20 << 20, Audit: script.AuditStrict, Decisions: &script.Decisions{Errors: true}}, Author: "ann", By: access.Everybody("unix"),
 	})
 	if err != nil {
 		t.Fatal(err)

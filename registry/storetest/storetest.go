@@ -1,5 +1,5 @@
 // Package storetest is the suite that every registry.Store passes. The stores are a
-// registry.Garbage too.
+// registry.Garbage and a usage.Store too.
 package storetest
 
 import (
@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TrimAudit", h.testTrimAudit)
 	t.Run("Requests", h.testRequests)
 	t.Run("NoteRequest", h.testNoteRequest)
+	t.Run("AddAudit", h.testAddAudit)
 	t.Run("OneRequestAtOnce", h.testOneRequestAtOnce)
 	t.Run("Restore", h.testRestore)
 	t.Run("RestoreInPlace", h.testRestoreInPlace)
@@ -74,13 +75,16 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ValuePaging", h.testValuePaging)
 	t.Run("Tenants", h.testTenants)
 	t.Run("ObjectsAreWatched", h.testObjectsAreWatched)
+	t.Run("TransactionsHaveTraces", h.testTransactionsHaveTraces)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
+	t.Run("Usage", h.testUsage)
 	h.runValueHistories(t)
 	h.runExports(t)
 	h.runUnreadable(t)
 	h.runRecords(t)
 	h.runTogether(t)
+	h.runTimeline(t)
 }
 
 // at is a time that every store can keep.
@@ -107,8 +111,8 @@ func publish(cur script.Release, name script.Name, source string) registry.Commi
 				Trigger: script.Trigger{Event: "http-request", Priority: -7, Match: script.Match{
 					Hosts: []string{"*.a"}, PathPrefixes: []string{"/b"}, Methods: []string{"GET"}, Headers: map[string]string{"x-c": "1"},
 				}},
-				OnError: script.OnError{Status: 429, Body: "later\n"},
-				Config:  []byte(`{"a":1}`),
+				OnError: script.OnError{Status: 429, Body: "later\n"}, Decisions: &script.Decisions{Sample: 0.5, Mask: []string{"body"}},
+				Config: []byte(`{"a":1}`),
 			},
 			HistoryLimit: 3,
 		},

@@ -75,6 +75,8 @@ type Question struct {
 	// Key is what the request counts as in a rollout by key whose plan names no part of requests; "" for
 	// none.
 	Key string
+	// Origin is of the calls that the decision takes.
+	Origin gateway.Origin
 	// Response has the run note which scripts want to see the response: see Run.Responders.
 	Response bool
 	// Hold charges the caller for bytes that a request takes beyond its Request.ArgumentBytes, as
@@ -90,7 +92,7 @@ func (run *Run) Decide(ctx context.Context, x gateway.Executor, q *Question, r *
 		ctx, cancel = context.WithTimeout(ctx, q.Timeout)
 		defer cancel()
 	}
-	run.call.Traceparent, run.call.Key, run.call.Request = q.Traceparent, q.Key, r
+	run.call.Traceparent, run.call.Key, run.call.Request, run.call.Origin = q.Traceparent, q.Key, r, q.Origin
 	if q.Target.Event != "" {
 		return run.decideInTurn(ctx, x, q, r)
 	}

@@ -38,7 +38,7 @@ func (run *Run) enlist(q *Question, tenant string, r *Request) {
 		edition = run.call.Edition
 	}
 	to := responder{tenant: tenant, request: *r, onError: run.reply.OnError, call: gateway.Call{
-		Script: name, OnResponse: true, Traceparent: run.call.Traceparent, Key: run.call.Key, Edition: edition,
+		Script: name, OnResponse: true, Traceparent: run.call.Traceparent, Key: run.call.Key, Edition: edition, Origin: q.Origin,
 	}}
 	if edition == nil {
 		to.call.Script += "@" + strconv.FormatUint(run.reply.Version, 10)

@@ -29,14 +29,15 @@ func Services() []string {
 // Register adds the services to a server of grpcguard, whose connections know their
 // gateway.Grant by package unixpeer.
 func Register(server grpc.ServiceRegistrar, x gateway.Executor, logger *slog.Logger) {
-	authv3.RegisterAuthorizationServer(server, &authorization{decider: decider{x, logger}})
-	procv3.RegisterExternalProcessorServer(server, &processor{decider: decider{x, logger}})
+	authv3.RegisterAuthorizationServer(server, &authorization{decider: decider{x, logger, "ext_authz"}})
+	procv3.RegisterExternalProcessorServer(server, &processor{decider: decider{x, logger, "ext_proc"}})
 }
 
 // decider has scripts decide.
 type decider struct {
 	executor gateway.Executor
 	logger   *slog.Logger
+	protocol string // in the origin of calls
 }
 
 // freeBytes is how large a request may be before its caller is charged for it.
@@ -77,6 +78,7 @@ func (x decider) run(ctx context.Context, s *settings, r *decision.Request) (d d
 	run := decision.NewRun()
 	defer run.Release()
 	s.Traceparent, s.Key = traceparentOf(ctx, r), r.Key(s.key)
+	s.Origin = gateway.Origin{Protocol: x.protocol, Caller: grant.Caller()}
 	s.Hold = func(bytes int64) bool { return grpcguard.Hold(ctx, bytes) }
 	d.Decision, err = run.Decide(ctx, x.executor, &s.Question, r)
 	d.ran, d.onError = ran{run.Version(), run.Chain()}, run.OnError()

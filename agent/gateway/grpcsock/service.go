@@ -48,7 +48,7 @@ func (s *service) execute(ctx context.Context, grant gateway.Grant, req *agentv1
 	if err := grant.Check(req.GetScript()); err != nil {
 		return err
 	}
-	a.call = gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: traceparent, Key: req.GetKey()}
+	a.call = gateway.Call{Script: req.GetScript(), Args: req.GetArgs(), Traceparent: traceparent, Key: req.GetKey(), Origin: gateway.Origin{Protocol: "grpc", Caller: grant.Caller()}}
 	a.reply.Reset()
 	if err := s.server.opts.Executor.Execute(ctx, &a.call, &a.reply); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (s *Server) mayAsk(req *http.Request, q *question) error {
 
 // ask has the target decide.
 func (s *Server) ask(req *http.Request, q *question, run *decision.Run, request *decision.Request) (decision.Decision, error) {
-	q.Traceparent, q.Key = req.Header.Get("Traceparent"), request.Key(q.key)
+	q.Traceparent, q.Key, q.Origin = req.Header.Get("Traceparent"), request.Key(q.key), originOf(req)
 	d, err := run.Decide(req.Context(), s.opts.Executor, &q.Question, request)
 	if err == nil && !d.Allow && d.Status/100 == 2 && q.accel == "" && !q.json { // gateways that ask take it for consent
 		s.opts.Logger.Debug("a request is denied without the status of the decision, which lets it through at a gateway that asks first: want 300 to 599", "script", q.Target, "status", d.Status)

@@ -78,7 +78,7 @@ func (s *Server) execute(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.call.Script, r.call.Key = ref, req.Header.Get(HeaderKey)
-	r.call.Traceparent = req.Header.Get("Traceparent")
+	r.call.Traceparent, r.call.Origin = req.Header.Get("Traceparent"), originOf(req)
 	err = s.opts.Executor.Execute(ctx, &r.call, &r.reply)
 	describe(w.Header(), &r.reply)
 	if err != nil {

@@ -31,6 +31,10 @@ func peerOf(r *http.Request) *peer {
 
 func grantOf(r *http.Request) gateway.Grant { return peerOf(r).grant }
 
+func originOf(r *http.Request) gateway.Origin {
+	return gateway.Origin{Protocol: "http", Caller: grantOf(r).Caller()}
+}
+
 func (s *Server) newPeer(conn net.Conn) *peer {
 	if s.opts.Identify == nil {
 		return &peer{grant: s.opts.Access.GrantOf(conn), spare: gateway.IsSpare(conn)}

@@ -23,7 +23,7 @@ func (c *conn) fcall(w *work) {
 			"must be 0, since scripts have no keys: FCALL tenant/script 0 [ARG ...]"))
 		return
 	}
-	if err := c.execute(c.srv.conns.Context(), w, gateway.Call{Args: args[3:]}, args[1]); err != nil {
+	if err := c.execute(c.srv.conns.Context(), w, gateway.Call{Args: args[3:], Origin: c.origin()}, args[1]); err != nil {
 		w.out = appendFailure(w.out, err)
 		return
 	}
@@ -75,7 +75,11 @@ func (c *conn) tryCallFully(w *work) error {
 	}
 	ctx, cancel := options.deadline(c.srv.conns.Context())
 	defer cancel()
-	return c.execute(ctx, w, gateway.Call{Args: args, Traceparent: options.traceparent, Key: options.key}, words[0])
+	return c.execute(ctx, w, gateway.Call{Args: args, Traceparent: options.traceparent, Key: options.key, Origin: c.origin()}, words[0])
+}
+
+func (c *conn) origin() gateway.Origin {
+	return gateway.Origin{Protocol: "resp", Caller: c.grant.Caller()}
 }
 
 // options are what a command has after its arguments.

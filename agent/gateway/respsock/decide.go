@@ -64,7 +64,7 @@ func (c *conn) tryDecide(w *work) ([]byte, error) {
 	if err == nil {
 		c.srv.calls.Add(1)
 		d, err = run.Decide(c.srv.conns.Context(), c.srv.opts.Executor, &decision.Question{
-			Target: target, Timeout: options.timeout, Traceparent: options.traceparent, Key: options.key, Hold: hold,
+			Target: target, Timeout: options.timeout, Traceparent: options.traceparent, Key: options.key, Hold: hold, Origin: c.origin(),
 		}, request)
 	}
 	return c.document(run, options.fail, d, err)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -112,6 +113,7 @@ func (c *conn) answer(h header, q *question) {
 	var d decision.Decision
 	err := q.Target.Check(c.grant)
 	if err == nil {
+		q.Origin = gateway.Origin{Protocol: "spop", Caller: c.grant.Caller()}
 		d, err = run.Decide(c.ctx, c.srv.opts.Executor, &q.Question, &q.request)
 	}
 	if c.ctx.Err() != nil && c.killed.Load() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -111,14 +112,15 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	if req.GetTrial() {
 		run = s.executor.Try
 	}
-	call := &gateway.Call{Script: req.GetScript(), OnResponse: req.GetOnResponse(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey()}
+	call := &gateway.Call{Script: req.GetScript(), OnResponse: req.GetOnResponse(), Args: req.GetArgs(), Traceparent: req.GetTraceparent(), Key: req.GetKey(), Origin: gateway.Origin{Protocol: req.GetProtocol(), Caller: req.GetCaller()}}
 	if ref, err := script.ParseRef(call.Script); err == nil && req.GetChained() {
 		if r := s.table.Edition(ref.Name.String(), ref.Version); r != nil { // else the version is retained, or gone
 			call.Script, call.Edition = ref.Name.String(), r
 		}
 	}
-	err := run(ctx, call, reply)
-	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse}
+	used := engine.Used{}
+	err := run(usedBy(ctx, &used), call, reply)
+	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse, Instructions: used.Instructions, Allocated: used.Allocated}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))
 	}

@@ -104,6 +104,10 @@ type LuaScriptSpec struct {
 	// +optional
 	OnError *OnError `json:"onError,omitempty"`
 
+	// What is recorded of calls. Another log makes a new version.
+	// +optional
+	Log *Log `json:"log,omitempty"`
+
 	// An object that the script reads as config. Another config makes a new version.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -217,6 +221,42 @@ type OnError struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Body *string `json:"body,omitempty"`
+}
+
+// Log says what is recorded of calls.
+type Log struct {
+	// Which calls go to the decision logs of agents, and with what of them. For a LuaScript
+	// it stands in place of the tenant's.
+	// +optional
+	Decisions *Decisions `json:"decisions,omitempty"`
+}
+
+// Decisions says which calls go to the decision log, and with what of them.
+type Decisions struct {
+	// The share of all calls, from 0 to 1: 0.01 is one of a hundred. 0 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1
+	Sample *float64 `json:"sample,omitempty"`
+	// Record every call that fails, whatever the sample. false unless set.
+	// +optional
+	Errors *bool `json:"errors,omitempty"`
+	// Paths of arguments and results whose values no record has, such as
+	// headers.authorization, body or items.*.card. Names match in any case.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=atomic
+	Mask []string `json:"mask,omitempty"`
+	// What records have besides which call they are of, such as error, result or
+	// input.headers.host. All unless set.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=atomic
+	Fields []string `json:"fields,omitempty"`
 }
 
 // Limits bound one call of a script.

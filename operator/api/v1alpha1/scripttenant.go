@@ -115,6 +115,15 @@ type ScriptTenantSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1073741824
 	WriteBytes *int64 `json:"writeBytes,omitempty"`
+	// What is recorded of the calls of scripts that say nothing of it. The masks hold for
+	// all scripts.
+	// +optional
+	Log *Log `json:"log,omitempty"`
+	// strict records every call, and fails those whose record the disk of the agent does
+	// not accept.
+	// +optional
+	// +kubebuilder:validation:Enum=strict
+	Audit string `json:"audit,omitempty"`
 }
 
 // ScriptTenantStatus is what the registry has of a ScriptTenant.

@@ -1317,7 +1317,9 @@ type Settings struct {
 	// What a new version must pass before it goes live.
 	Tests []*Test `protobuf:"bytes,6,rep,name=tests,proto3" json:"tests,omitempty"`
 	// What a gateway gets if the script makes no decision; absent means the default, to deny with 503.
-	OnError       *OnError `protobuf:"bytes,7,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	OnError *OnError `protobuf:"bytes,7,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	// Which calls are recorded; absent means what the tenant's settings say.
+	Decisions     *Decisions `protobuf:"bytes,8,opt,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1401,6 +1403,86 @@ func (x *Settings) GetOnError() *OnError {
 	return nil
 }
 
+func (x *Settings) GetDecisions() *Decisions {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// Which calls go to the decision log, and with what of them.
+type Decisions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all calls, from 0 to 1.
+	Sample float64 `protobuf:"fixed64,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	// Every call that fails.
+	Errors bool `protobuf:"varint,2,opt,name=errors,proto3" json:"errors,omitempty"`
+	// Paths of arguments and results whose values no record has.
+	Mask []string `protobuf:"bytes,3,rep,name=mask,proto3" json:"mask,omitempty"`
+	// What records have; empty means all.
+	Fields        []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decisions) Reset() {
+	*x = Decisions{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decisions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decisions) ProtoMessage() {}
+
+func (x *Decisions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
+func (*Decisions) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Decisions) GetSample() float64 {
+	if x != nil {
+		return x.Sample
+	}
+	return 0
+}
+
+func (x *Decisions) GetErrors() bool {
+	if x != nil {
+		return x.Errors
+	}
+	return false
+}
+
+func (x *Decisions) GetMask() []string {
+	if x != nil {
+		return x.Mask
+	}
+	return nil
+}
+
+func (x *Decisions) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
 // What a gateway gets about a request if the script makes no decision.
 type OnError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1416,7 +1498,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1510,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1523,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1505,7 +1587,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1599,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1612,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1629,7 +1711,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1723,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1736,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1694,7 +1776,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1788,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1801,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1762,7 +1844,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1856,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1869,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1836,7 +1918,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1930,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1943,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1917,7 +1999,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2011,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2024,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -1978,7 +2060,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2072,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2085,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Gate) GetKind() string {
@@ -2065,7 +2147,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2159,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2172,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Test) GetName() string {
@@ -2141,7 +2223,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2235,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2248,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2249,7 +2331,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2343,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2356,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Value) GetTenant() string {
@@ -2355,7 +2437,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2449,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2462,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2432,7 +2514,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2526,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2539,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -2533,7 +2615,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2627,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2640,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Tenant) GetName() string {
@@ -2629,14 +2711,18 @@ type TenantSettings struct {
 	// Changes a second, on average.
 	Writes int64 `protobuf:"varint,10,opt,name=writes,proto3" json:"writes,omitempty"`
 	// Bytes of sources and values a second, on average.
-	WriteBytes    int64 `protobuf:"varint,11,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	WriteBytes int64 `protobuf:"varint,11,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	// For scripts that say nothing of it; its masks hold for all scripts. Absent records no calls.
+	Decisions *Decisions `protobuf:"bytes,12,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// "strict" fails a call whose record the agent's disk does not accept; empty lets it pass.
+	Audit         string `protobuf:"bytes,13,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2734,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2747,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2741,6 +2827,20 @@ func (x *TenantSettings) GetWriteBytes() int64 {
 	return 0
 }
 
+func (x *TenantSettings) GetDecisions() *Decisions {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *TenantSettings) GetAudit() string {
+	if x != nil {
+		return x.Audit
+	}
+	return ""
+}
+
 // On which event the script runs, and about which requests.
 type Trigger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2756,7 +2856,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2868,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2881,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2821,7 +2921,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2933,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2946,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -2890,7 +2990,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +3002,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +3015,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -2952,14 +3052,16 @@ type HistoryEntry struct {
 	// The digest of what the active version runs with.
 	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	// The script is held after the change.
-	Held          bool `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
+	Held bool `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
+	// The change set that the change is part of; empty if there is none. An older registry leaves it out.
+	ChangeSet     string `protobuf:"bytes,12,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3073,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3086,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3064,6 +3166,13 @@ func (x *HistoryEntry) GetHeld() bool {
 	return false
 }
 
+func (x *HistoryEntry) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
 // One write, in the registry's audit trail.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3094,13 +3203,15 @@ type AuditEntry struct {
 	Candidate uint64 `protobuf:"varint,15,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	// Of that version.
 	CandidateDigest []byte `protobuf:"bytes,16,opt,name=candidate_digest,json=candidateDigest,proto3" json:"candidate_digest,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The change set that the write is part of; empty if there is none. An older registry leaves it out.
+	ChangeSet     string `protobuf:"bytes,17,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3223,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3236,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3240,6 +3351,193 @@ func (x *AuditEntry) GetCandidateDigest() []byte {
 	return nil
 }
 
+func (x *AuditEntry) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
+// Event is an entry of the timeline: a write, or something that happened to the fleet. One event
+// can stand for many things of the same kind that happened soon after each other.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same in each answer that has the event.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of the transaction that recorded it.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When it happened; of many things, when the last one did.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Of many things, when the first one happened.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// publish, hold, rollout, value, tenant, freeze, loss, agent, drift, key or quota.
+	Type string `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`
+	// What happened: the change of an AuditEntry, or a word such as lost, back or refused.
+	Event string `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	// Empty if it concerns the fleet.
+	Tenant string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Of the script; empty if it concerns no script.
+	Name string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the value; empty if it concerns no value.
+	Key string `protobuf:"bytes,9,opt,name=key,proto3" json:"key,omitempty"`
+	// As in AuditEntry.
+	Version   uint64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	Candidate uint64 `protobuf:"varint,11,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	ChangeSet string `protobuf:"bytes,12,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
+	// Who made the change, as in HistoryEntry.
+	Author string `protobuf:"bytes,13,opt,name=author,proto3" json:"author,omitempty"`
+	// How many things happened; 0 stands for one.
+	Count uint64 `protobuf:"varint,14,opt,name=count,proto3" json:"count,omitempty"`
+	// The first things that it happened to, such as the names of agents: at most eight.
+	Subjects []string `protobuf:"bytes,15,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	// Details, in words.
+	Text          string `protobuf:"bytes,16,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Event) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Event) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Event) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Event) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Event) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Event) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Event) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Event) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Event) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Event) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Event) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *Event) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
+func (x *Event) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Event) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Event) GetSubjects() []string {
+	if x != nil {
+		return x.Subjects
+	}
+	return nil
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // The source of a version, content-addressed.
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3251,7 +3549,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3561,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3574,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3312,7 +3610,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3622,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3635,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Error) GetKind() string {
@@ -3510,7 +3808,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\xdd\x02\n" +
+	"unreadable\"\x9d\x03\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -3518,7 +3816,13 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\rhistory_limit\x18\x04 \x01(\x05R\fhistoryLimit\x125\n" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
 	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\x129\n" +
-	"\bon_error\x18\a \x01(\v2\x1e.scriptorium.script.v1.OnErrorR\aonError\"M\n" +
+	"\bon_error\x18\a \x01(\v2\x1e.scriptorium.script.v1.OnErrorR\aonError\x12>\n" +
+	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\"g\n" +
+	"\tDecisions\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\x01R\x06sample\x12\x16\n" +
+	"\x06errors\x18\x02 \x01(\bR\x06errors\x12\x12\n" +
+	"\x04mask\x18\x03 \x03(\tR\x04mask\x12\x16\n" +
+	"\x06fields\x18\x04 \x03(\tR\x06fields\"M\n" +
 	"\aOnError\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x12\n" +
@@ -3630,7 +3934,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\adeleted\x18\x04 \x01(\bR\adeleted\x12\x16\n" +
 	"\x06author\x18\x05 \x01(\tR\x06author\x129\n" +
 	"\n" +
-	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xf0\x02\n" +
+	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xc6\x03\n" +
 	"\x0eTenantSettings\x12\x1c\n" +
 	"\tisolation\x18\x01 \x01(\tR\tisolation\x125\n" +
 	"\x06limits\x18\x02 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x12 \n" +
@@ -3645,7 +3949,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06writes\x18\n" +
 	" \x01(\x03R\x06writes\x12\x1f\n" +
 	"\vwrite_bytes\x18\v \x01(\x03R\n" +
-	"writeBytes\"v\n" +
+	"writeBytes\x12>\n" +
+	"\tdecisions\x18\f \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\x12\x14\n" +
+	"\x05audit\x18\r \x01(\tR\x05audit\"v\n" +
 	"\aTrigger\x12\x14\n" +
 	"\x05event\x18\x01 \x01(\tR\x05event\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x05R\bpriority\x129\n" +
@@ -3657,7 +3963,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\aheaders\x18\x04 \x03(\v2$.scriptorium.script.v1.TriggerHeaderR\aheaders\"9\n" +
 	"\rTriggerHeader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xae\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xcd\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -3670,7 +3976,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tcandidate\x18\t \x01(\x04R\tcandidate\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x12\n" +
-	"\x04held\x18\v \x01(\bR\x04held\"\xb3\x03\n" +
+	"\x04held\x18\v \x01(\bR\x04held\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\f \x01(\tR\tchangeSet\"\xd2\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -3689,7 +3997,28 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\r \x01(\tR\x04note\x12\x10\n" +
 	"\x03key\x18\x0e \x01(\tR\x03key\x12\x1c\n" +
 	"\tcandidate\x18\x0f \x01(\x04R\tcandidate\x12)\n" +
-	"\x10candidate_digest\x18\x10 \x01(\fR\x0fcandidateDigest\":\n" +
+	"\x10candidate_digest\x18\x10 \x01(\fR\x0fcandidateDigest\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\x11 \x01(\tR\tchangeSet\"\xb2\x03\n" +
+	"\x05Event\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04type\x18\x05 \x01(\tR\x04type\x12\x14\n" +
+	"\x05event\x18\x06 \x01(\tR\x05event\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12\x10\n" +
+	"\x03key\x18\t \x01(\tR\x03key\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\x04R\aversion\x12\x1c\n" +
+	"\tcandidate\x18\v \x01(\x04R\tcandidate\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\f \x01(\tR\tchangeSet\x12\x16\n" +
+	"\x06author\x18\r \x01(\tR\x06author\x12\x14\n" +
+	"\x05count\x18\x0e \x01(\x04R\x05count\x12\x1a\n" +
+	"\bsubjects\x18\x0f \x03(\tR\bsubjects\x12\x12\n" +
+	"\x04text\x18\x10 \x01(\tR\x04text\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
@@ -3712,7 +4041,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -3727,96 +4056,102 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
-	(*OnError)(nil),               // 13: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 14: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 15: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 16: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 17: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 18: scriptorium.script.v1.Step
-	(*KeyShare)(nil),              // 19: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 20: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 21: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 22: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 23: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 24: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 25: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 26: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 27: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 28: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 29: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 30: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 31: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 32: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 33: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 34: scriptorium.script.v1.Error
-	nil,                           // 35: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 36: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 37: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 38: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*Decisions)(nil),             // 13: scriptorium.script.v1.Decisions
+	(*OnError)(nil),               // 14: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 15: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 16: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 17: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 18: scriptorium.script.v1.Amount
+	(*Step)(nil),                  // 19: scriptorium.script.v1.Step
+	(*KeyShare)(nil),              // 20: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 21: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 22: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 23: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 24: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 25: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 26: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 27: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 28: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 29: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 30: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 31: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 32: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 33: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 34: scriptorium.script.v1.Event
+	(*Source)(nil),                // 35: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 36: scriptorium.script.v1.Error
+	nil,                           // 37: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 38: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 39: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 40: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	39, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	41, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	39, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	39, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	39, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	41, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	41, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	39, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	41, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
-	35, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	14, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	37, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	15, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 18: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
-	14, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	15, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	39, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	39, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	41, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	36, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	39, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	39, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	39, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	22, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	28, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	14, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	21, // 32: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	13, // 33: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	18, // 34: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	17, // 35: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	17, // 36: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	40, // 37: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	15, // 38: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	40, // 39: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	37, // 40: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	20, // 41: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	19, // 42: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	38, // 43: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	40, // 44: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	39, // 45: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	25, // 46: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	39, // 47: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	27, // 48: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	39, // 49: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	22, // 50: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	29, // 51: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	30, // 52: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	39, // 53: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	39, // 54: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	38, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	41, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	41, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	41, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	23, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	29, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	15, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	22, // 32: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	14, // 33: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	13, // 34: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	19, // 35: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	18, // 36: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	18, // 37: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	42, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	16, // 39: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	42, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	39, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	21, // 42: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	20, // 43: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	40, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	42, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	41, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	26, // 47: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	41, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	28, // 49: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	41, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	23, // 51: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	13, // 52: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	30, // 53: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	31, // 54: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	41, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	41, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	41, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	41, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -3824,15 +4159,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[14].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[20].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[15].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

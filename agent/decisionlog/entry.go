@@ -1,0 +1,244 @@
+package decisionlog
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of one record.
+const (
+	// MaxPart is how many bytes the arguments of a call may have, and the results, to be in its record.
+	MaxPart = 64 << 10
+	// maxMessage bytes of an error's message are recorded.
+	maxMessage = 1 << 10
+	// maxCaller bytes of who called.
+	maxCaller = 256
+)
+
+// Entry is what is recorded of one call, without what is masked. Its texts and bytes are valid until
+// Release.
+type Entry struct {
+	Start time.Time
+	Took  time.Duration
+
+	Tenant, Script string // Script is "" if the call named none
+	Version        uint64
+	Digest         script.Digest
+	Revision       script.Revision
+	Staleness      time.Duration
+	TraceID        string
+	SpanID         string
+	Protocol       string
+	Caller         string
+	Instructions   uint64
+	OnResponse     bool
+
+	// Failed is what the call ended with; its kind is "" for a call that did not fail.
+	Failed script.Error
+	// Input and Result are JSON; nil if the record has none.
+	Input, Result []byte
+	// Arguments and Results are how many there were.
+	Arguments, Results int
+	// Masked, Erased and Truncated are JSON texts with commas between them.
+	Masked, Erased, Truncated []byte
+	// Strict: the call fails if the record is not accepted.
+	Strict bool
+
+	fields fields
+	masker mask.Masker
+}
+
+var entries = sync.Pool{New: func() any { return new(Entry) }}
+
+// NewEntry returns an empty entry.
+func NewEntry() *Entry {
+	e := entries.Get().(*Entry)
+	e.fields = allFields
+	return e
+}
+
+// keptBytes is how many bytes an entry that is not in use keeps.
+const keptBytes = 16 << 10
+
+// Release gives the entry back.
+func (e *Entry) Release() {
+	if cap(e.Input)+cap(e.Result)+cap(e.Masked)+e.masker.Held() > keptBytes {
+		return
+	}
+	e.masker.Reset(nil)
+	*e = Entry{
+		Input: e.Input[:0], Result: e.Result[:0], Masked: e.Masked[:0], Erased: e.Erased[:0], Truncated: e.Truncated[:0], masker: e.masker,
+	}
+	entries.Put(e)
+}
+
+// Chooser says which calls are recorded, and makes their entries. It is safe for concurrent use.
+type Chooser struct {
+	tenants  func(tenant string) script.TenantSettings
+	policies policies
+}
+
+// NewChooser returns a Chooser by the settings of tenants.
+func NewChooser(tenants func(tenant string) script.TenantSettings) *Chooser {
+	return &Chooser{tenants: tenants}
+}
+
+// Entry returns the entry of a call; nil if it is not recorded. The caller releases it.
+func (c *Chooser) Entry(e *execute.Ended) *Entry {
+	settings := e.Settings
+	if settings != nil && e.Decisions == nil && settings.Decisions == nil && settings.Audit == "" {
+		return nil
+	}
+	return c.entry(e, settings)
+}
+
+func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entry {
+	tenant, name := nameOf(e)
+	if settings == nil { // it did not get so far
+		s := c.tenants(tenant)
+		if settings = &s; e.Decisions == nil && s.Decisions == nil && s.Audit == "" {
+			return nil
+		}
+	}
+	p := c.policies.get(policyKey{of: e.Decisions, tenant: settings.Decisions, strict: settings.Audit == script.AuditStrict})
+	trace, span := traceOf(e.Call.Traceparent)
+	if !p.records(e.Kind, trace) {
+		return nil
+	}
+	entry := NewEntry()
+	entry.Tenant, entry.Script, entry.TraceID, entry.SpanID = tenant, name, trace, span
+	entry.Strict, entry.fields = p.strict, p.fields
+	entry.take(e, p)
+	return entry
+}
+
+// nameOf returns the names of the tenant and the script, as far as the call says them.
+func nameOf(e *execute.Ended) (tenant, name string) {
+	if e.Release != nil {
+		return e.Release.Name.Tenant, e.Release.Name.Script
+	}
+	ref, err := script.ParseRef(e.Call.Script)
+	if err != nil {
+		tenant, _, _ = strings.Cut(e.Call.Script, "/")
+		if script.ValidateLabel("tenant", tenant) != nil {
+			return "", ""
+		}
+		return tenant, ""
+	}
+	return ref.Name.Tenant, ref.Name.Script
+}
+
+// take takes what the record has of the call.
+func (e *Entry) take(of *execute.Ended, p *policy) {
+	call, reply := of.Call, of.Reply
+	e.Start, e.Took, e.Instructions = of.Start, of.Took, of.Used.Instructions
+	e.Version, e.Digest = reply.Version, reply.Digest
+	e.Revision, e.Staleness = reply.Position.Revision, reply.Position.Staleness
+	e.Protocol, e.Caller, e.OnResponse = call.Origin.Protocol, call.Origin.Caller, call.OnResponse
+	e.masker.Reset(p.masks)
+	unseen := e.takeInput(call.Args, p)
+	if of.Err == nil {
+		e.takeResult(of, p, unseen)
+	} else {
+		e.takeError(script.AsError(of.Err), of.Kind, p, unseen)
+	}
+	var all bool
+	if e.Masked, all = e.masker.AppendMasked(e.Masked); !all {
+		e.Truncated = appendItem(e.Truncated, "masked")
+	}
+}
+
+// takeInput takes the arguments. unseen: values may have masked parts that nobody has looked at.
+func (e *Entry) takeInput(args [][]byte, p *policy) (unseen bool) {
+	e.Arguments = len(args)
+	if len(args) == 0 || p.fields&fieldInput == 0 && p.masks.Empty() {
+		return false
+	}
+	size := 0
+	for _, arg := range args {
+		size += len(arg)
+	}
+	if size > MaxPart {
+		e.Truncated = appendItem(e.Truncated, script.RecordInput)
+		return !p.masks.Empty()
+	}
+	e.Input = appendList(e.Input, len(args), func(dst []byte, i int) []byte {
+		to, kept, err := e.masker.Append(dst, args[i], pointers.of(inputPointer, len(args), i), p.input)
+		if err != nil {
+			unseen = true
+		} else if !kept && len(args) > 1 {
+			to = append(to, "null"...)
+		}
+		return to
+	})
+	if unseen {
+		e.Input, e.Erased = e.Input[:0], appendItem(e.Erased, inputPointer)
+	}
+	if p.fields&fieldInput == 0 { // a list has something all the same
+		e.Input = e.Input[:0]
+	}
+	return unseen && !p.masks.Empty()
+}
+
+func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
+	reply := of.Reply
+	if e.Results = reply.Len(); e.Results == 0 || p.fields&fieldResult == 0 {
+		return
+	}
+	switch {
+	case reply.Bytes() > MaxPart:
+		e.Truncated = appendItem(e.Truncated, script.RecordResult)
+		return
+	case unseen: // they may be of what is to be masked
+		e.Erased = appendItem(e.Erased, resultPointer)
+		return
+	}
+	plain := p.masks.Empty() && p.result.Empty()
+	failed := false
+	e.Result = appendList(e.Result, e.Results, func(dst []byte, i int) []byte {
+		if plain { // an engine's JSON is as short as Append's
+			return append(dst, reply.Value(i)...)
+		}
+		pointer := pointers.of(resultPointer, e.Results, i)
+		start := len(dst)
+		to, kept, err := e.masker.Append(dst, reply.Value(i), pointer, p.result)
+		switch {
+		case err != nil:
+			failed = true
+		case !kept && e.Results > 1:
+			to = append(to, "null"...)
+		case kept:
+			to = e.masker.Scrub(to, start, pointer)
+		}
+		return to
+	})
+	if failed {
+		e.Result, e.Erased = e.Result[:0], appendItem(e.Erased, resultPointer)
+	}
+}
+
+// takeError takes what the call ended with. The message of an error may have what a script has put into it.
+func (e *Entry) takeError(err *script.Error, kind script.Kind, p *policy, unseen bool) {
+	e.Failed = script.Error{Kind: kind, Line: err.Line, Column: err.Column}
+	if p.fields&fieldError == 0 {
+		return
+	}
+	if unseen || e.masker.Leaks(err.Message) || e.masker.Leaks(err.Field) {
+		e.Erased = appendItem(e.Erased, messagePointer)
+		return
+	}
+	e.Failed.Field, e.Failed.Message = err.Field, cut(err.Message, maxMessage)
+}
+
+// cut returns at most so many bytes of s.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}

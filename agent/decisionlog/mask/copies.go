@@ -1,0 +1,97 @@
+package mask
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// copies finds pieces of masked values in other texts. All texts are as JSON has them between quotes.
+type copies struct {
+	values []byte   // with a 0 behind each, which no text has
+	pieces []uint64 // a hash table of all pieces of the values; 0 is a free place
+	short  [][]byte // values that are shorter than a piece
+	built  bool
+}
+
+// Sizes of what is looked for, in bytes.
+const (
+	piece    = 8  // what two texts share at least, if one may have come of the other
+	least    = 4  // of a value that is found as a whole
+	maxShort = 64 // values of less than a piece
+)
+
+func (c *copies) reset() {
+	c.values, c.short, c.built = c.values[:0], c.short[:0], false
+}
+
+func (c *copies) held() int { return cap(c.values) + 8*cap(c.pieces) }
+
+func (c *copies) any() bool { return len(c.values) > 0 }
+
+// add notes a masked value.
+func (c *copies) add(text []byte) {
+	if len(text) >= least {
+		c.values = append(append(c.values, text...), 0)
+		c.built = false
+	}
+}
+
+// in reports whether the text has a piece of a masked value, or all of a short one.
+func (c *copies) in(text []byte) bool {
+	if !c.any() || len(text) < least {
+		return false
+	}
+	c.build()
+	for _, value := range c.short {
+		if bytes.Contains(text, value) {
+			return true
+		}
+	}
+	if len(c.pieces) == 0 {
+		return false
+	}
+	for ; len(text) >= piece; text = text[1:] {
+		if _, found := c.find(binary.LittleEndian.Uint64(text)); found {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *copies) build() {
+	if c.built {
+		return
+	}
+	c.built, c.short = true, c.short[:0]
+	size := 1 << bits.Len(uint(2*len(c.values)))
+	if cap(c.pieces) >= size {
+		c.pieces = c.pieces[:size]
+		clear(c.pieces)
+	} else {
+		c.pieces = make([]uint64, size)
+	}
+	for rest := c.values; len(rest) > 0; {
+		end := bytes.IndexByte(rest, 0)
+		value := rest[:end]
+		rest = rest[end+1:]
+		if len(value) < piece && len(c.short) < maxShort {
+			c.short = append(c.short, value)
+		}
+		for ; len(value) >= piece; value = value[1:] {
+			p := binary.LittleEndian.Uint64(value)
+			at, _ := c.find(p)
+			c.pieces[at] = p
+		}
+	}
+}
+
+// find returns the place of p in the table.
+func (c *copies) find(p uint64) (at int, found bool) {
+	mask := len(c.pieces) - 1
+	at = int(p*0x9E3779B97F4A7C15>>32) & mask
+	for c.pieces[at] != 0 && c.pieces[at] != p {
+		at = (at + 1) & mask
+	}
+	return at, c.pieces[at] != 0
+}

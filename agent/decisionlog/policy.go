@@ -1,0 +1,195 @@
+package decisionlog
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// policy says which calls are recorded, and with what of them. It is immutable.
+type policy struct {
+	// most is how many of the 1<<56 random parts of trace ids are recorded.
+	most   uint64
+	errors bool
+	strict bool
+	masks  *mask.Paths
+	fields fields
+	input  *mask.Paths // nil for all of it, if fields has it
+	result *mask.Paths
+}
+
+// fields is a set of script.RecordFields.
+type fields uint16
+
+const (
+	// partOfInput and partOfResult say that chosen parts of these fields are kept.
+	partOfInput  fields = 1 << 14
+	partOfResult fields = 1 << 15
+
+	allFields = partOfInput - 1
+)
+
+// fieldsByName has one bit for each.
+var fieldsByName = func() map[string]fields {
+	all := map[string]fields{}
+	for i, name := range script.RecordFields() {
+		all[name] = 1 << i
+	}
+	return all
+}()
+
+var (
+	fieldInput        = fieldsByName[script.RecordInput]
+	fieldResult       = fieldsByName[script.RecordResult]
+	fieldError        = fieldsByName["error"]
+	fieldProtocol     = fieldsByName["protocol"]
+	fieldCaller       = fieldsByName["requested_by"]
+	fieldTrace        = fieldsByName["trace_id"]
+	fieldSpan         = fieldsByName["span_id"]
+	fieldDuration     = fieldsByName["duration_ns"]
+	fieldInstructions = fieldsByName["instructions"]
+	fieldStaleness    = fieldsByName["staleness_ms"]
+)
+
+// randomBits of a trace id are random, by W3C's Trace Context Level 2. OpenTelemetry's samplers by ratio
+// go by the same, so that they keep what is recorded here.
+const randomBits = 56
+
+// newPolicy returns that of a call: what the script says stands in place of what the tenant does, but the
+// tenant's masks hold as well.
+func newPolicy(of, tenant *script.Decisions, strict bool) *policy {
+	p := &policy{strict: strict, fields: allFields}
+	says := of
+	if says == nil {
+		says = tenant
+	}
+	if says != nil {
+		p.errors = says.Errors
+		p.most = uint64(min(max(says.Sample, 0), 1) * (1 << randomBits))
+		p.choose(says.Fields)
+	}
+	if strict {
+		p.most = 1 << randomBits
+	}
+	var masks [][]string
+	for _, d := range []*script.Decisions{of, tenant} {
+		if d != nil {
+			masks = append(masks, d.Mask)
+		}
+	}
+	p.masks = mask.NewPaths(masks...)
+	return p
+}
+
+// choose keeps the fields with these names, and paths behind two of them.
+func (p *policy) choose(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	p.fields = 0
+	var input, result []string
+	for _, name := range names {
+		first, rest, _ := strings.Cut(name, ".")
+		p.fields |= fieldsByName[first]
+		switch first {
+		case script.RecordInput:
+			input = append(input, rest)
+		case script.RecordResult:
+			result = append(result, rest)
+		}
+	}
+	p.input, p.result = keeps(input), keeps(result)
+	if len(input) > 0 && !p.input.Empty() {
+		p.fields |= partOfInput
+	}
+	if len(result) > 0 && !p.result.Empty() {
+		p.fields |= partOfResult
+	}
+}
+
+// keeps returns what is kept of a part with these paths; nil for all of it.
+func keeps(paths []string) *mask.Paths {
+	switch {
+	case len(paths) == 0:
+		return mask.Nothing
+	case slices.Contains(paths, ""):
+		return nil
+	}
+	return mask.NewPaths(paths)
+}
+
+// records reports whether the call with the trace id, "" for none, that ended with the kind is recorded.
+func (p *policy) records(kind script.Kind, traceID string) bool {
+	switch {
+	case kind != "" && p.errors, p.most == 1<<randomBits:
+		return true
+	case p.most == 0:
+		return false
+	}
+	const digits = randomBits / 4
+	if len(traceID) < digits {
+		return rand.Uint64()>>(64-randomBits) < p.most
+	}
+	random, err := strconv.ParseUint(traceID[len(traceID)-digits:], 16, 64)
+	return err == nil && random >= 1<<randomBits-p.most
+}
+
+// traceOf returns the ids in a W3C traceparent; none if it is not one.
+func traceOf(traceparent string) (trace, span string) {
+	const length, traceAt, spanAt, flagsAt = 55, 3, 36, 53
+	if len(traceparent) < length || len(traceparent) > length && traceparent[length] != '-' {
+		return "", ""
+	}
+	for i := range length {
+		c := traceparent[i]
+		switch i {
+		case traceAt - 1, spanAt - 1, flagsAt - 1:
+			if c != '-' {
+				return "", ""
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return "", ""
+			}
+		}
+	}
+	return traceparent[traceAt : spanAt-1], traceparent[spanAt : flagsAt-1]
+}
+
+// policies keeps those of the calls of late.
+type policies struct {
+	made  sync.Map // of *policy by policyKey
+	count atomic.Int64
+}
+
+// policyKey names what a policy is made of. What it points to stays while it is here, so no other has
+// its address.
+type policyKey struct {
+	of, tenant *script.Decisions
+	strict     bool
+}
+
+// maxPolicies are kept: a few KiB each at most.
+const maxPolicies = 4096
+
+func (c *policies) get(key policyKey) *policy {
+	if p, ok := c.made.Load(key); ok {
+		return p.(*policy)
+	}
+	p := newPolicy(key.of, key.tenant, key.strict)
+	if _, had := c.made.LoadOrStore(key, p); !had && c.count.Add(1) > maxPolicies {
+		c.made.Range(func(other, _ any) bool { // the first one is any one
+			if _, had := c.made.LoadAndDelete(other); had {
+				c.count.Add(-1)
+			}
+			return false
+		})
+	}
+	return p
+}

@@ -1,0 +1,184 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Reader brings the records of a spool to one sink, each at least once. One goroutine uses it.
+type Reader struct {
+	spool *Spool
+	path  string // of the file that says how far it is
+	ready chan struct{}
+
+	// It is done with all records before the offset of the segment. Guarded by Spool.mu.
+	number uint64
+	offset int64
+
+	read    int64 // of the segment: Advance makes it offset
+	reading uint64
+	file    *os.File // of that segment
+	buf     []byte
+}
+
+// readBytes is about how many bytes Next returns.
+const readBytes = 256 << 10
+
+// Reader returns the one of the sink with the name, which goes on where it was. All readers are there
+// before the first Append, and no two have the same name.
+func (s *Spool) Reader(name string) *Reader {
+	r := &Reader{spool: s, path: filepath.Join(s.cfg.Dir, name+".cursor"), ready: make(chan struct{}, 1)}
+	if text, err := os.ReadFile(r.path); err == nil {
+		if _, err := fmt.Sscanf(string(text), "%d %d\n", &r.number, &r.offset); err != nil {
+			r.number, r.offset = 0, 0 // it begins anew: some come twice
+		}
+	}
+	s.mu.Lock()
+	s.readers = append(slices.Clone(s.readers), r)
+	s.mu.Unlock()
+	s.reclaim()
+	r.wake()
+	return r
+}
+
+// Ready has an element when there may be records.
+func (r *Reader) Ready() <-chan struct{} { return r.ready }
+
+func (r *Reader) wake() {
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Next appends the next records to lines; none are all that there are. They are valid until the next
+// call. The same ones come again until Advance.
+func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
+	for {
+		g, from := r.position()
+		if g == nil {
+			return lines, nil
+		}
+		if err := r.open(g.number); err != nil {
+			return lines, err
+		}
+		n := min(g.size-from, readBytes)
+		data, err := r.load(from, n)
+		if err != nil {
+			return lines, err
+		}
+		before := len(lines)
+		end := 0
+		lines, end = split(lines, data)
+		if len(lines) == before && n < g.size-from { // the first one is larger
+			if data, err = r.load(from, min(g.size-from, frameHeader+maxFrame)); err != nil {
+				return lines, err
+			}
+			lines, end = split(lines, data)
+		}
+		r.reading, r.read = g.number, from+int64(end)
+		if len(lines) > before {
+			return lines, nil
+		}
+		// Bytes that were whole when they were written: the disk has lost them.
+		r.spool.cfg.Log.Error("records in the decision log's spool are damaged, and lost", "path", r.file.Name(), "offset", from, "bytes", g.size-from)
+		r.read = g.size
+		if err := r.Advance(); err != nil {
+			return lines, err
+		}
+	}
+}
+
+// position returns the segment with the next records, as it is now, and where they are; nil for none.
+func (r *Reader) position() (*segment, int64) {
+	r.spool.mu.Lock()
+	defer r.spool.mu.Unlock()
+	for _, g := range r.spool.segments {
+		if g.number < r.number {
+			continue
+		}
+		from := int64(len(magic))
+		if g.number == r.number {
+			from = max(from, r.offset)
+		}
+		if from < g.size {
+			return &segment{number: g.number, size: g.size}, from
+		}
+	}
+	return nil, 0
+}
+
+func (r *Reader) open(number uint64) error {
+	if r.file != nil && r.reading == number {
+		return nil
+	}
+	if err := r.closeFile(); err != nil {
+		return err
+	}
+	f, err := os.Open(r.spool.path(number))
+	if err != nil {
+		return err
+	}
+	r.file, r.reading = f, number
+	return nil
+}
+
+func (r *Reader) closeFile() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.Close()
+}
+
+func (r *Reader) load(from, n int64) ([]byte, error) {
+	r.buf = slices.Grow(r.buf[:0], int(n))[:n]
+	read, err := r.file.ReadAt(r.buf, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return r.buf[:read], nil
+}
+
+// split appends the records of whole frames to lines, and returns where these end.
+func split(lines [][]byte, data []byte) (all [][]byte, end int) {
+	for {
+		rest := data[end:]
+		if len(rest) < frameHeader {
+			return lines, end
+		}
+		length := int(binary.BigEndian.Uint32(rest))
+		if length > maxFrame || length > len(rest)-frameHeader {
+			return lines, end
+		}
+		_, record, ok := open(rest, rest[frameHeader:frameHeader+length])
+		if !ok {
+			return lines, end
+		}
+		lines = append(lines, record)
+		end += frameHeader + length
+	}
+}
+
+// Advance says that the sink has what Next returned.
+func (r *Reader) Advance() error {
+	r.spool.mu.Lock()
+	r.number, r.offset = r.reading, r.read
+	r.spool.mu.Unlock()
+	temporary := r.path + ".new"
+	err := os.WriteFile(temporary, fmt.Appendf(nil, "%d %d\n", r.reading, r.read), 0o600)
+	if err == nil {
+		err = os.Rename(temporary, r.path)
+	}
+	r.spool.reclaim()
+	if err != nil {
+		return fmt.Errorf("note how far the sink is: %w", err) // after a restart, some come twice
+	}
+	return nil
+}

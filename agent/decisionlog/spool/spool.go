@@ -1,0 +1,298 @@
+// Package spool keeps records on disk until all sinks have them. A record that it has accepted survives
+// the end of the process, and of the machine.
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Config of a Spool.
+type Config struct {
+	// Dir is the folder of its files, which it makes.
+	Dir string
+	// MaxBytes of records are kept; more are refused.
+	MaxBytes int64
+	Log      *slog.Logger
+}
+
+// Spool is a queue of records on disk. It is safe for concurrent use.
+type Spool struct {
+	cfg          Config
+	segmentBytes int64
+	wake         chan struct{} // has an element when there is something to commit, or to end
+
+	mu       sync.Mutex
+	segments []*segment // in their order; the last one is written, unless it is sealed
+	next     *batch     // that is not being written yet; nil for none
+	held     int64      // bytes on disk, and of batches that are not yet
+	byTenant map[string]int64
+	readers  []*Reader
+	writing  bool
+	closed   bool
+	ended    chan struct{}
+}
+
+// segment is one file. What is in it up to size is committed.
+type segment struct {
+	number   uint64
+	size     int64
+	byTenant map[string]int64
+	file     *os.File // nil when it is sealed
+}
+
+// batch is records that are committed together.
+type batch struct {
+	frames   []byte
+	byTenant map[string]int64
+	done     chan struct{}
+	err      error
+}
+
+// Commit is the commit of one record.
+type Commit struct{ batch *batch }
+
+// The errors of Append and Wait.
+var (
+	ErrFull   = errors.New("the spool is full")
+	errClosed = errors.New("the spool is closed")
+)
+
+const (
+	magic        = "scriptorium decisions 1\n"
+	frameHeader  = 8 // the length of what follows, and its CRC
+	maxFrame     = 1 << 20
+	maxSegment   = 8 << 20
+	leastSegment = 64 << 10
+	maxTenant    = 255
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Open opens the spool in the folder, with what is in it. The caller closes it.
+func Open(cfg Config) (*Spool, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the spool: %w", err)
+	}
+	s := &Spool{
+		cfg: cfg, segmentBytes: max(min(maxSegment, cfg.MaxBytes/8), leastSegment),
+		wake: make(chan struct{}, 1), byTenant: map[string]int64{}, ended: make(chan struct{}),
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("load the spool: %w", err)
+	}
+	go s.run()
+	return s, nil
+}
+
+// Append queues a record of the tenant to be committed together with others. Of all the room, a tenant
+// has at most as much as it leaves free. ErrFull says that there is none for it.
+func (s *Spool) Append(tenant string, record []byte) (*Commit, error) {
+	if len(tenant) > maxTenant || len(record) > maxFrame/2 {
+		return nil, fmt.Errorf("a record of %d bytes is too large for the spool", len(record))
+	}
+	size := int64(frameHeader + 1 + len(tenant) + len(record))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, errClosed
+	case s.byTenant[tenant]+size > s.cfg.MaxBytes-s.held:
+		return nil, ErrFull
+	}
+	if s.next == nil {
+		s.next = &batch{byTenant: map[string]int64{}, done: make(chan struct{})}
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	b := s.next
+	b.frames = appendFrame(b.frames, tenant, record)
+	b.byTenant[tenant] += size
+	s.held += size
+	s.byTenant[tenant] += size
+	return &Commit{b}, nil
+}
+
+func appendFrame(dst []byte, tenant string, record []byte) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, frameHeader)...)
+	dst = append(append(append(dst, byte(len(tenant))), tenant...), record...)
+	body := dst[start+frameHeader:]
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(body))) //nolint:gosec // at most maxFrame
+	binary.BigEndian.PutUint32(dst[start+4:], crc32.Checksum(body, castagnoli))
+	return dst
+}
+
+// Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before.
+func (c *Commit) Wait(ctx context.Context) error {
+	select {
+	case <-c.batch.done:
+		return c.batch.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Bytes returns how many bytes the spool holds.
+func (s *Spool) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// Close commits what is queued, and ends.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !closed {
+		close(s.wake)
+	}
+	<-s.ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, r := range s.readers {
+		errs = append(errs, r.closeFile())
+	}
+	if last := s.last(); last != nil {
+		errs = append(errs, last.seal())
+	}
+	return errors.Join(errs...)
+}
+
+// run commits batches until Close.
+func (s *Spool) run() {
+	defer close(s.ended)
+	for range s.wake {
+		s.commit()
+	}
+	s.commit()
+}
+
+// commit writes the batch that waits, if there is one. Those that come meanwhile make up the next.
+func (s *Spool) commit() {
+	s.mu.Lock()
+	b := s.next
+	s.next = nil
+	if b == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.writing = true
+	last := s.last()
+	s.mu.Unlock()
+
+	last, b.err = s.write(last, b)
+
+	s.mu.Lock()
+	s.writing = false
+	if b.err == nil {
+		last.size += int64(len(b.frames))
+		for tenant, size := range b.byTenant {
+			last.byTenant[tenant] += size
+		}
+		if last.size >= s.segmentBytes {
+			_ = last.seal() // what is in it is durable
+		}
+	} else {
+		s.free(b.byTenant)
+	}
+	readers := s.readers
+	s.mu.Unlock()
+	close(b.done)
+	if b.err != nil {
+		s.reclaim()
+		return
+	}
+	for _, r := range readers {
+		r.wake()
+	}
+}
+
+// write makes the batch durable behind what is committed in the segment, or in a new one.
+func (s *Spool) write(last *segment, b *batch) (*segment, error) {
+	if last == nil || last.file == nil {
+		made, err := s.begin()
+		if err != nil {
+			return nil, err
+		}
+		last = made
+	}
+	_, err := last.file.WriteAt(b.frames, last.size)
+	if err != nil {
+		cut := last.file.Truncate(last.size)
+		if cut == nil { // it can be written again once there is room
+			return last, err
+		}
+		err = errors.Join(err, cut)
+	} else if err = syncData(last.file); err == nil {
+		return last, nil
+	}
+	// What is behind size is not committed, and after a sync that failed nobody knows what the disk has:
+	// the next batch goes into another file.
+	return nil, errors.Join(err, last.seal())
+}
+
+// free gives room back. mu is held.
+func (s *Spool) free(byTenant map[string]int64) {
+	for tenant, size := range byTenant {
+		s.held -= size
+		if left := s.byTenant[tenant] - size; left > 0 {
+			s.byTenant[tenant] = left
+		} else {
+			delete(s.byTenant, tenant)
+		}
+	}
+}
+
+// last returns the last segment; nil if there is none. mu is held.
+func (s *Spool) last() *segment {
+	if len(s.segments) == 0 {
+		return nil
+	}
+	return s.segments[len(s.segments)-1]
+}
+
+// reclaim removes the segments that all readers are done with.
+func (s *Spool) reclaim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := func(g *segment) bool {
+		return g.size == int64(len(magic)) || !slices.ContainsFunc(s.readers, func(r *Reader) bool {
+			return r.number < g.number || r.number == g.number && r.offset < g.size
+		})
+	}
+	for len(s.segments) > 0 {
+		first := s.segments[0]
+		busy := len(s.segments) == 1 && (s.writing || first.file != nil && first.size < s.segmentBytes/4)
+		if busy || !done(first) {
+			return
+		}
+		if err := errors.Join(first.seal(), os.Remove(s.path(first.number))); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.cfg.Log.Warn("a file of the decision log's spool cannot be removed", "path", s.path(first.number), "error", err)
+		}
+		s.free(first.byTenant)
+		s.segments = s.segments[1:]
+	}
+}
+
+// seal closes the file of a segment: nothing is written to it any more.
+func (g *segment) seal() error {
+	if g.file == nil {
+		return nil
+	}
+	f := g.file
+	g.file = nil
+	return f.Close()
+}

@@ -1,0 +1,86 @@
+package execute
+
+import (
+	"context"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Observer sees the calls of an executor. It is safe for concurrent use.
+type Observer interface {
+	// Ended is called once for each call that is no trial, on the goroutine of the call, before
+	// the caller has the answer. It returns at once, and keeps no reference to what e refers to. An error,
+	// a *script.Error, becomes the answer in place of the results.
+	Ended(ctx context.Context, e *Ended) error
+}
+
+// Ended is a call that has ended.
+type Ended struct {
+	Call  *gateway.Call
+	Reply *gateway.Reply
+	// Err is the *script.Error that the call ended with, or nil.
+	Err error
+	// Kind of Err; "" if the call succeeded.
+	Kind script.Kind
+	// Release that the call was of; nil if none was found.
+	Release *cache.Release
+	Start   time.Time
+	// Took includes the time that the call waited for its turn.
+	Took time.Duration
+	// Ran is the time that it had a turn on a processor.
+	Ran time.Duration
+	// Decisions are of the version that the call is of, as far as one was found.
+	Decisions *script.Decisions
+	// Settings are the tenant's; nil if the call did not get so far.
+	Settings *script.TenantSettings
+	// Used is what the program used; zero if it did not run.
+	Used engine.Used
+}
+
+// observe shows the call to all observers, and returns what it ends with.
+func (x *Executor) observe(ctx context.Context, c *call, asked *gateway.Call, reply *gateway.Reply, err error, start, end time.Time) error {
+	if len(x.observers) == 0 {
+		return err
+	}
+	e := &c.ended
+	e.Call, e.Reply, e.Start, e.Took = asked, reply, start, end.Sub(start)
+	return e.Show(ctx, x.observers, err)
+}
+
+// Show shows the call, which ended with the error, to the observers, and returns what it ends with.
+func (e *Ended) Show(ctx context.Context, observers []Observer, err error) error {
+	e.setError(err)
+	for _, o := range observers {
+		if instead := o.Ended(ctx, e); instead != nil {
+			e.setError(instead)
+			e.Reply.Result.Reset()
+		}
+	}
+	return e.Err
+}
+
+// Unrun returns a call that has ended without an executor, of the release if that is not nil.
+func Unrun(asked *gateway.Call, reply *gateway.Reply, release *cache.Release, start time.Time) *Ended {
+	e := &Ended{Call: asked, Reply: reply, Start: start, Took: time.Since(start)}
+	e.of(release)
+	return e
+}
+
+// of notes the release that was found.
+func (e *Ended) of(r *cache.Release) {
+	if e.Release = r; r != nil {
+		e.Decisions = r.Decisions
+	}
+}
+
+func (e *Ended) setError(err error) {
+	if e.Err = err; err == nil {
+		e.Kind = ""
+		return
+	}
+	e.Kind = kindOf(err)
+}
