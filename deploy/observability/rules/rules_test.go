@@ -141,9 +141,10 @@ func ofScripts() []scenario {
 		{alert: "ScriptoriumCallsTimeOut", fires: calls(900, "TIMEOUT", 100), quiet: calls(999, "TIMEOUT", 1)},
 		{alert: "ScriptoriumScriptsQuarantined", fires: constant(`scriptorium_agent_quarantined_scripts`, 1), quiet: constant(`scriptorium_agent_quarantined_scripts`, 0)},
 		{alert: "ScriptoriumScriptsUntrusted", fires: constant(`scriptorium_agent_untrusted_scripts`, 1), quiet: constant(`scriptorium_agent_untrusted_scripts`, 0)},
+		{alert: "ScriptoriumAuditRefusesCalls", fires: constant(`scriptorium_decision_log_refused_calls_total{instance="a1"}`, "0+9"), quiet: constant(`scriptorium_decision_log_refused_calls_total{instance="a1"}`, 9)},
 		{alert: "ScriptoriumDecisionLogDropping", fires: constant(`scriptorium_decision_log_dropped_total{sink="http",reason="queue"}`, "0+9"), quiet: constant(`scriptorium_decision_log_dropped_total{sink="http",reason="queue"}`, 9)},
 		{alert: "ScriptoriumTracesDropping", at: "40m", fires: constant(`scriptorium_trace_spans_dropped_total{reason="export"}`, "0+9"), quiet: constant(`scriptorium_trace_spans_dropped_total{reason="rate"}`, "0+9")},
-		{alert: "ScriptoriumUsageDropping", at: "40m", fires: constant(`scriptorium_agent_usage_dropped_total`, "0+9"), quiet: constant(`scriptorium_agent_usage_dropped_total`, 9)},
+		{alert: "ScriptoriumUsageDropping", at: "40m", fires: constant(`scriptorium_registry_usage_dropped_total{reason="lost"}`, "0+9"), quiet: constant(`scriptorium_registry_usage_dropped_total{reason="lost"}`, 9)},
 	}
 }
 

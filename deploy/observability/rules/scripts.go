@@ -49,6 +49,12 @@ func scripts() Group {
 func telemetry() Group {
 	return Group{Name: "telemetry", Alerts: []Alert{
 		{
+			Name: "ScriptoriumAuditRefusesCalls", For: "1m", Severity: Critical,
+			Expr:        `sum by ($BY, instance) (rate(scriptorium_decision_log_refused_calls_total[5m])) > 0`,
+			Summary:     "The agent {{ $labels.instance }} refuses calls of tenants with a strict audit.",
+			Description: "It cannot keep the records of {{ $value | humanize }} calls a second, so these calls fail.",
+		},
+		{
 			Name: "ScriptoriumDecisionLogDropping", For: "5m", Severity: Warning,
 			Expr:        `sum by ($BY, sink, reason) (rate(scriptorium_decision_log_dropped_total[5m])) > 0`,
 			Summary:     "Agents drop records of the decision log: sink {{ $labels.sink }}, {{ $labels.reason }}.",
@@ -62,8 +68,8 @@ func telemetry() Group {
 		},
 		{
 			Name: "ScriptoriumUsageDropping", For: "15m", Severity: Warning,
-			Expr:        `sum by ($BY) (rate(scriptorium_agent_usage_dropped_total[5m])) > 0`,
-			Summary:     "Agents drop reports of the tenants' usage.",
+			Expr:        `sum by ($BY, reason) (rate(scriptorium_registry_usage_dropped_total[5m])) > 0`,
+			Summary:     "The registry drops usage of tenants: {{ $labels.reason }}.",
 			Description: "What `scriptctl usage` shows, and what a bill is made of, is too low for this time.",
 		},
 	}}
