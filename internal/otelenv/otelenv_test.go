@@ -15,11 +15,13 @@ func TestTargets(t *testing.T) {
 		"nothing": {nil, otelenv.Target{Exporter: "none"}, otelenv.Target{Exporter: "none"}},
 		"an endpoint for all": {
 			map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector:4318"},
-			otelenv.Target{Exporter: "otlp", Protocol: "http/protobuf", Endpoint: "https://collector:4318"}, otelenv.Target{Exporter: "none"},
+			otelenv.Target{Exporter: "otlp", Protocol: "http/protobuf", Endpoint: "https://collector:4318"},
+			otelenv.Target{Exporter: "none"},
 		},
 		"an endpoint for logs": {
 			map[string]string{"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "https://collector:4318/v1/logs", "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": "grpc"},
-			otelenv.Target{Exporter: "none"}, otelenv.Target{Exporter: "otlp", Protocol: "grpc", Endpoint: "https://collector:4318/v1/logs"},
+			otelenv.Target{Exporter: "none"},
+			otelenv.Target{Exporter: "otlp", Protocol: "grpc", Endpoint: "https://collector:4318/v1/logs"},
 		},
 		"exporters alone": {
 			map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": "grpc"},
@@ -28,7 +30,8 @@ func TestTargets(t *testing.T) {
 		},
 		"off": {
 			map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp"},
-			otelenv.Target{Exporter: "none"}, otelenv.Target{Exporter: "none"},
+			otelenv.Target{Exporter: "none"},
+			otelenv.Target{Exporter: "none"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,9 @@ type handler struct {
 var _ slog.Handler = (*handler)(nil)
 
 // Enabled is slog.Handler's: what the process does not log is not exported.
-func (h *handler) Enabled(ctx context.Context, level slog.Level) bool { return h.own.Enabled(ctx, level) }
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.own.Enabled(ctx, level)
+}
 
 // Handle is slog.Handler's.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
