@@ -142,7 +142,7 @@ func TestEventsOfKeys(t *testing.T) {
 
 	restarted := cfg
 	restarted.Listen = []string{socket(dir(t))}
-	d, c = start(t, restarted)
+	d, _ = start(t, restarted)
 	leads(t, d)
 	stop(t, d)
 	next := cfg

@@ -84,7 +84,6 @@ func Run(t *testing.T, h Harness) {
 	h.runUnreadable(t)
 	h.runRecords(t)
 	h.runTogether(t)
-	h.runTimeline(t)
 }
 
 // at is a time that every store can keep.
