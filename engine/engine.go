@@ -8,6 +8,8 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -113,8 +115,16 @@ type Invocation struct {
 	Host Host
 	// Turn is the call's turn on a processor; nil if it need not share.
 	Turn Turn
+	// Profile gets samples of where the call spends its instructions; nil if nobody wants any.
+	Profile Profiler
 	// Used gets what the call has used, also if it fails; nil if nobody wants to know.
 	Used *Used
+	// Clock tells the program the time, which stands still during the call; nil means the node's
+	// clock, which bounds the call in either case.
+	Clock func() time.Time
+	// Random is what all random numbers and bytes come from that the program gets; nil means the
+	// process's sources.
+	Random rand.Source
 }
 
 // Used is what one call has used.

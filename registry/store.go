@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -60,6 +61,10 @@ type Store interface {
 	// with a token, so that a filter that few pass does not read the whole trail at
 	// once.
 	Audit(ctx context.Context, filter AuditFilter, after string, limit int) (entries []script.AuditEntry, token string, err error)
+
+	// AddAudit adds an entry to the audit trail that belongs to no commit. It is no transaction:
+	// Head stays what it is, and nobody who watches sees it.
+	AddAudit(ctx context.Context, e script.AuditEntry) error
 
 	// Request returns what became of the write of the script with the request id; ok
 	// is false if there was none, or if that is longer ago than RequestMemory. Each
@@ -184,6 +189,9 @@ type Garbage interface {
 	// TrimAudit removes the entries of the audit trail from before then, and
 	// returns how many those were.
 	TrimAudit(ctx context.Context, before time.Time) (int, error)
+	// TrimEvents removes the events of the timeline that are no writes and are from before then, but
+	// for those of keys, and returns how many those were.
+	TrimEvents(ctx context.Context, before time.Time) (int, error)
 }
 
 // Blob is a stored source as a Collector sees it.
@@ -208,20 +216,6 @@ const InlineSourceBytes = 64 << 10
 type Source struct {
 	Digest  script.Digest
 	Content []byte
-}
-
-// AuditFilter says which entries of the audit trail.
-type AuditFilter struct {
-	Tenant string    // all tenants if empty
-	Script string    // all scripts of the tenant if empty
-	Since  time.Time // the zero Time: all that are kept
-}
-
-// Matches reports whether the filter lets the entry through.
-func (f AuditFilter) Matches(e script.AuditEntry) bool {
-	return (f.Tenant == "" || f.Tenant == e.Name.Tenant) &&
-		(f.Script == "" || f.Script == e.Name.Script) &&
-		!e.Time.Before(f.Since)
 }
 
 // Commit is one change of one release.
@@ -464,6 +458,8 @@ type Transaction struct {
 	// Sources are of the sources, and contents of values, that the transaction has
 	// brought, those that the store tells of right away: Store.Sources has all.
 	Sources []Source
+	// Trace is the trace context that the commit had, which Go's context carried; zero if none.
+	Trace tracecontext.Context
 }
 
 // Objects yields all that the transaction changed, always in the same order. They

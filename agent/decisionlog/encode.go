@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // The JSON pointers to what may be missing in a record.
@@ -100,12 +101,33 @@ func (e *Entry) Append(dst []byte, labels string) []byte {
 	for _, list := range []struct {
 		name  string
 		items []byte
-	}{{`,"masked":[`, e.Masked}, {`,"erased":[`, e.Erased}, {`,"truncated":[`, e.Truncated}} {
+	}{{`,"masked":[`, e.Masked}, {`,"erased":[`, e.Erased}, {`,"partial":[`, e.partial()}, {`,"truncated":[`, e.Truncated}} {
 		if len(list.items) > 0 {
 			dst = append(append(append(dst, list.name...), list.items...), ']')
 		}
 	}
 	return append(dst, '}')
+}
+
+// The lists of members of which a record has chosen parts only.
+var (
+	partialInput  = []byte(`"` + script.RecordInput + `"`)
+	partialResult = []byte(`"` + script.RecordResult + `"`)
+	partialBoth   = []byte(`"` + script.RecordInput + `","` + script.RecordResult + `"`)
+)
+
+// partial returns the list of the entry's.
+func (e *Entry) partial() []byte {
+	input, result := e.fields&partOfInput != 0 && len(e.Input) > 0, e.fields&partOfResult != 0 && len(e.Result) > 0
+	switch {
+	case input && result:
+		return partialBoth
+	case input:
+		return partialInput
+	case result:
+		return partialResult
+	}
+	return nil
 }
 
 // appendCircumstances appends the fields that can be chosen, but for what the call was about.

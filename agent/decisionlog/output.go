@@ -2,6 +2,7 @@ package decisionlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -25,7 +26,7 @@ type output struct {
 	spooled *spool.Reader // nil if there is no spool
 	log     *slog.Logger
 
-	records, bytes, full, failed prometheus.Counter
+	records, bytes, full, failed, rejected prometheus.Counter
 
 	lost    atomic.Int64 // records that were dropped since the log said so
 	told    time.Time    // when it did
@@ -52,7 +53,8 @@ func newOutput(o Output, cfg Config, m *metrics) *output {
 		sink: o.Sink, queue: newQueue(cfg.QueueBytes), log: cfg.Log.With("sink", o.Name),
 		records: m.records.WithLabelValues(o.Name), bytes: m.bytes.WithLabelValues(o.Name),
 		full: m.drops.WithLabelValues(o.Name, droppedFull), failed: m.drops.WithLabelValues(o.Name, droppedFailed),
-		closing: make(chan struct{}), idle: make(chan struct{}),
+		rejected: m.drops.WithLabelValues(o.Name, droppedRejected),
+		closing:  make(chan struct{}), idle: make(chan struct{}),
 	}
 }
 
@@ -136,11 +138,15 @@ func (o *output) try(ctx context.Context, lines [][]byte, long time.Duration, sy
 	began := time.Now()
 	for delay := soonest; ; delay = min(2*delay, latest) {
 		err := o.sink.Write(ctx, lines)
+		lost := 0
+		if r, ok := errors.AsType[*Rejected](err); ok {
+			err, lost = nil, r.Records
+		}
 		if err == nil && sync != nil {
 			err = sync()
 		}
 		if err == nil {
-			o.wrote(lines)
+			o.wrote(lines, lost)
 			return true
 		}
 		if !o.failing {
@@ -154,7 +160,8 @@ func (o *output) try(ctx context.Context, lines [][]byte, long time.Duration, sy
 	}
 }
 
-func (o *output) wrote(lines [][]byte) {
+// wrote counts the lines that the sink has taken: all but those that it has rejected.
+func (o *output) wrote(lines [][]byte, rejected int) {
 	if o.failing {
 		o.failing = false
 		o.log.Info("a sink of the decision log takes records again")
@@ -163,8 +170,13 @@ func (o *output) wrote(lines [][]byte) {
 	for _, line := range lines {
 		size += len(line) + 1
 	}
-	o.records.Add(float64(len(lines)))
-	o.bytes.Add(float64(size))
+	o.records.Add(float64(len(lines) - rejected))
+	if rejected == 0 {
+		o.bytes.Add(float64(size))
+	} else {
+		o.bytes.Add(float64(size) * float64(len(lines)-rejected) / float64(len(lines))) // nobody knows which
+		o.drop(o.rejected, rejected)
+	}
 }
 
 func (o *output) pause(ctx context.Context, d time.Duration) {

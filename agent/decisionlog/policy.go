@@ -27,7 +27,13 @@ type policy struct {
 // fields is a set of script.RecordFields.
 type fields uint16
 
-const allFields = ^fields(0)
+const (
+	// partOfInput and partOfResult say that chosen parts of these fields are kept.
+	partOfInput  fields = 1 << 14
+	partOfResult fields = 1 << 15
+
+	allFields = partOfInput - 1
+)
 
 // fieldsByName has one bit for each.
 var fieldsByName = func() map[string]fields {
@@ -99,6 +105,12 @@ func (p *policy) choose(names []string) {
 		}
 	}
 	p.input, p.result = keeps(input), keeps(result)
+	if len(input) > 0 && !p.input.Empty() {
+		p.fields |= partOfInput
+	}
+	if len(result) > 0 && !p.result.Empty() {
+		p.fields |= partOfResult
+	}
 }
 
 // keeps returns what is kept of a part with these paths; nil for all of it.

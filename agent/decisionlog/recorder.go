@@ -182,11 +182,11 @@ func (r *Recorder) keep(e *Entry) (*Kept, error) {
 // refused is what a call fails with whose record is not kept.
 func (r *Recorder) refused(e *Entry, err error) error {
 	r.metrics.refused.Inc()
-	return Refused(e.Tenant, err)
+	return NotKept(e.Tenant, err)
 }
 
-// Refused is what a call of the tenant fails with whose record is not kept.
-func Refused(tenant string, err error) error {
+// NotKept is what a call of the tenant fails with whose record is not kept.
+func NotKept(tenant string, err error) error {
 	refused := script.Errorf(script.Unavailable, "audit", "the audit of tenant %s is strict, and the record of the call is not kept: %v", tenant, err)
 	refused.Err = err
 	return refused

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,11 @@ func TestRecordsOfParts(t *testing.T) {
 			return string(r.Result) == `[{"token":"***","copy":["***"]},"***"]` && len(r.Masked) == 4
 		}},
 		"fields": {masked(returns(t, call("acme", `{"a":{"b":1,"c":2}}`), `{"x":1,"y":2}`), &script.Decisions{Sample: 1, Fields: []string{"input.a.b", "result.y"}}), func(r decision.Record) bool {
-			return string(r.Input) == `{"a":{"b":1}}` && string(r.Result) == `{"y":2}` && r.Protocol+r.RequestedBy == "" && r.DurationNS == 0 && r.Outcome == "OK" && r.Revision == "41"
+			return string(r.Input) == `{"a":{"b":1}}` && string(r.Result) == `{"y":2}` && r.Protocol+r.RequestedBy == "" && r.DurationNS == 0 && r.Outcome == "OK" && r.Revision == "41" &&
+				slices.Equal(r.Partial, []string{"input", "result"})
+		}},
+		"fields with whole parts": {masked(returns(t, call("acme", `{"a":1}`), `{"x":1}`), &script.Decisions{Sample: 1, Fields: []string{"input", "input.a", "result.*"}}), func(r decision.Record) bool {
+			return string(r.Input) == `{"a":1}` && string(r.Result) == `{"x":1}` && slices.Equal(r.Partial, []string{"result"})
 		}},
 		"fields without parts": {masked(fails(call("acme", `{"token":"SECRET-TOKEN"}`), script.Errorf(script.Script, "", "SECRET-TOKEN")), &script.Decisions{Sample: 1, Mask: []string{"token"}, Fields: []string{"error", "trace_id"}}), func(r decision.Record) bool {
 			return r.Input == nil && r.Arguments == nil && r.Error != nil && r.Error.Message == "" && len(r.Masked) == 0
@@ -302,6 +307,34 @@ func TestASinkThatFailsRecovers(t *testing.T) {
 	w.sinks[0].fail(nil)
 	eventually(t, func() bool { return len(w.sinks[0].all()) == 1 })
 }
+
+// TestASinkThatRejects is not asked again: what it has taken counts as taken, the rest as dropped.
+func TestASinkThatRejects(t *testing.T) {
+	w := start(t, 1, func(c *decisionlog.Config) {
+		c.Outputs[0].Sink = rejects{}
+	})
+	w.tenants["acme"] = script.TenantSettings{Decisions: &script.Decisions{Sample: 1}}
+	for range 3 {
+		e := call("acme", "1")
+		e.Settings = nil
+		if err := w.Ended(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.end(t)
+	taken, dropped := w.counter(t, "scriptorium_decision_log_records_total"), w.counter(t, "scriptorium_decision_log_dropped_total")
+	if dropped == 0 || taken+dropped != 3 {
+		t.Errorf("%v records were taken, and %v dropped", taken, dropped)
+	}
+}
+
+// rejects is a sink that rejects one record of each Write.
+type rejects struct{}
+
+func (rejects) Write(context.Context, [][]byte) error {
+	return &decisionlog.Rejected{Records: 1, Err: errors.New("it is too old")}
+}
+func (rejects) Close(context.Context) error { return nil }
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()

@@ -95,6 +95,15 @@ func (t *Target) Number(name string, absent, least, most int64) int64 {
 	return n
 }
 
+// Bool is Text for true or false; absent means false.
+func (t *Target) Bool(name string) bool {
+	text := t.Text(name, "false")
+	if text != "true" && text != "false" {
+		t.fault("the option %s is %.80q, want true or false", name, text)
+	}
+	return text == "true"
+}
+
 // units of sizes, in the order in which they are tried.
 var units = []struct {
 	name  string

@@ -31,6 +31,8 @@ type Ended struct {
 	Start   time.Time
 	// Took includes the time that the call waited for its turn.
 	Took time.Duration
+	// Ran is the time that it had a turn on a processor.
+	Ran time.Duration
 	// Decisions are of the version that the call is of, as far as one was found.
 	Decisions *script.Decisions
 	// Settings are the tenant's; nil if the call did not get so far.

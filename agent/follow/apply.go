@@ -42,6 +42,7 @@ type applier struct {
 	refusals *refusals
 	log      *slog.Logger
 	metrics  *metrics
+	traces   *activations
 	random   *rand.Rand
 	share    int // of what is live that may be removed at once, in percent
 
@@ -71,7 +72,7 @@ type candidate struct {
 func newApplier(cfg Config, incarnation string, open opener, refusals *refusals, m *metrics, random *rand.Rand) applier {
 	a := applier{
 		state: cfg.State, registry: cfg.Registry, roots: cfg.Publishers, adopt: cfg.AdoptFleet, agent: cfg.Agent, life: incarnation,
-		open: open, refusals: refusals, log: cfg.Log, metrics: m,
+		open: open, refusals: refusals, log: cfg.Log, metrics: m, traces: newActivations(cfg),
 		random: random, share: cmp.Or(cfg.RemovalShare, defaultRemovalShare),
 		failing: map[string]*failing{}, removed: map[string]script.Revision{},
 	}
@@ -99,6 +100,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	chosen.candidates = append(chosen.candidates, a.released(&chosen)...)
 	a.patience = applyPatience
 	a.ready(ctx, chosen.candidates, a.verified(sources), nil)
+	ready := time.Now()
 	made := removals{made: from.Removals}
 	for _, e := range events {
 		made.made = max(made.made, e.removals)
@@ -107,6 +109,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		return out
 	}
 	_, _ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
+	a.traces.tell(out.kind, out.began, ready, chosen.candidates)
 	for _, c := range chosen.candidates {
 		if c.Object.Deleted() && c.err == nil {
 			a.removed[c.Key] = c.Object.Revision()
@@ -137,7 +140,9 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 		out.err = context.Cause(ctx)
 		return out
 	}
+	ready := time.Now()
 	removed, _ := a.commit(candidates, nil) // as above
+	a.traces.tell(out.kind, out.began, ready, candidates)
 	out.cursor = at.removed(removed, at.Removals+int64(removed))
 	a.saveCursor(out.cursor)
 	return out

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -28,6 +29,9 @@ type node struct {
 	trusted   *seal.Keyring
 	tenants   script.Selector
 	metrics   *prometheus.Registry // of the last run
+	tracer    trace.Tracer
+	traced    func(script.Object, trace.SpanContext)
+	told      []string // keys of what went live in a span
 
 	mu         sync.Mutex
 	live       map[string]script.Object
@@ -61,7 +65,7 @@ func (n *node) config(seed uint64) follow.Config {
 	return follow.Config{
 		Agent: n.name, Trusted: n.trusted, Tenants: n.tenants, AdoptFleet: n.w.adopt,
 		State: n, Registry: n.w, Feed: line{w: n.w, tenants: n.tenants}, Reporter: n,
-		Log: quiet, Metrics: n.metrics, Seed: seed,
+		Log: quiet, Metrics: n.metrics, Seed: seed, Tracer: n.tracer, Traced: n.traced,
 	}
 }
 
@@ -85,7 +89,7 @@ func (n *node) run(ctx context.Context, seed uint64) (*follow.Follower, func()) 
 	}
 }
 
-// metric returns the value of a counter of the last run, by its label if it has one.
+// metric returns the value of a counter or a gauge of the last run, by its label if it has one.
 func (n *node) metric(name, label string) int {
 	n.w.t.Helper()
 	families, err := n.metrics.Gather()
@@ -95,7 +99,7 @@ func (n *node) metric(name, label string) int {
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				return int(m.GetCounter().GetValue())
+				return int(m.GetCounter().GetValue() + m.GetGauge().GetValue()) // it is one of both
 			}
 		}
 	}

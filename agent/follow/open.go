@@ -8,6 +8,7 @@ import (
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -50,6 +51,7 @@ type beacon struct {
 	sums       sums // as of head
 	unreadable keys // objects whose records the registry cannot read
 	reportEach time.Duration
+	agents     int // of the group, connected; 0: the registry does not say
 	sealedBy   string
 	loss       script.Revision // at which an administrator accepted a loss last
 	sessions   []string        // the key ids of the sessions that the registry knows; empty: it does not say
@@ -79,6 +81,11 @@ func (o *opener) event(data []byte) (*event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if trace, ok := tracecontext.Parse(m.GetTraceparent()); ok {
+		for i := range objects {
+			objects[i].Trace = trace
+		}
+	}
 	return &event{
 		fleet: m.GetFleet(), revision: script.Revision(m.GetRevision()), previous: script.Revision(m.GetPreviousRevision()),
 		objects: objects, sources: m.GetSources(), removals: m.GetRemovals(), sealedBy: id, bytes: len(data),
@@ -105,7 +112,7 @@ func (o *opener) beacon(data []byte, at time.Time) (*beacon, error) {
 	return &beacon{
 		at: at, fleet: m.GetFleet(), head: script.Revision(m.GetHeadRevision()), group: script.Revision(m.GetGroupRevision()),
 		term: m.GetTerm(), sequence: m.GetSequence(), sums: sums, unreadable: keySet(m.GetUnreadable()), reportEach: m.GetReportInterval().AsDuration(), sealedBy: id,
-		loss: script.Revision(m.GetAcceptedLossRevision()), sessions: m.GetSessionKeys(),
+		loss: script.Revision(m.GetAcceptedLossRevision()), sessions: m.GetSessionKeys(), agents: int(m.GetAgents()),
 	}, nil
 }
 

@@ -58,6 +58,8 @@ type world struct {
 	accepted  int64                     // objects whose loss is
 	at        script.Revision           // of that
 	overtake  func()                    // called before each answer is sent; may be nil
+	trace     string                    // the traceparent of transactions
+	agents    int32                     // that it says are connected
 	syncs     int
 	fulls     int
 
@@ -167,7 +169,7 @@ func (w *world) commit(changes map[string]string) script.Revision {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
 		g := w.groups[name]
-		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last), Removals: w.made}
+		e := &eventv1.Event{Fleet: w.fleet, Group: name, Revision: int64(w.head), PreviousRevision: int64(g.last), Removals: w.made, Traceparent: w.trace}
 		for _, o := range objects {
 			if !g.tenants.Matches(o.TenantName()) {
 				continue
@@ -269,7 +271,7 @@ func (w *world) beaconOf(name string) *eventv1.Beacon {
 	b := &eventv1.Beacon{
 		Fleet: w.fleet, Group: name, HeadRevision: int64(w.head), GroupRevision: int64(g.last),
 		Term: w.term, Sequence: w.sequence, Checksums: w.checksums(g.tenants), Unreadable: w.lost, AcceptedLossRevision: int64(w.at),
-		SessionKeys: []string{"next", w.sessionKey},
+		SessionKeys: []string{"next", w.sessionKey}, Agents: w.agents,
 	}
 	if w.faults.forgetful {
 		b.SessionKeys = []string{"other"}

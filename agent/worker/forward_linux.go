@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -22,9 +23,9 @@ const (
 )
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
-// just now. A trial is a call that one of a script's tests makes. It reports whether the process has
-// answered.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, trial bool) (answered bool, err error) {
+// just now. Used gets what the process says that the call used. A trial is a call that one of a script's
+// tests makes. ran: the process has the call, and lived to count it.
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (ran bool, err error) {
 	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
 	asked, limits := call.Script, script.Limits{}
@@ -53,15 +54,19 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if !chained {
 		limits = t.limits(asked)
 	}
-	resp, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
-		&workerv1.ExecuteRequest{Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
-			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller})
-	if err != nil && trial {
-		return false, t.lostTrial(p, asked, t.lost(ctx, err))
-	}
+	resp, sent, err := p.caller.call(ctx, bounds{time: limits.Timeout + patience + time.Second, answer: limits.ResultBytes + answerSlack},
+		&workerv1.ExecuteRequest{
+			Script: asked, Args: call.Args, Traceparent: call.Traceparent, Trial: trial, Chained: chained || call.OnResponse, Key: key, OnResponse: call.OnResponse,
+			Protocol: call.Origin.Protocol, Caller: call.Origin.Caller,
+		})
 	if err != nil {
-		return false, t.lost(ctx, err)
+		err = t.lost(ctx, err)
+		if trial {
+			err = t.lostTrial(p, asked, err)
+		}
+		return sent && !errors.Is(err, ErrEnded), err
 	}
+	used.Instructions, used.Allocated = resp.GetInstructions(), resp.GetAllocated()
 	return true, believe(resp, limits.ResultBytes, reply)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -33,14 +34,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	start, answered := time.Now(), false
+	start, used, ran := time.Now(), engine.Used{}, false
 	name, _, _ := strings.Cut(call.Script, "/")
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if answered, err = t.execute(ctx, call, reply, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if ran, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -56,11 +57,27 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if err != nil {
 		reply.Result.Reset()
 	}
-	if !r.trial {
-		if !answered && len(r.pool.cfg.Observers) > 0 {
-			err = execute.Unrun(call, reply, r.pool.releaseOf(call), start).Show(ctx, r.pool.cfg.Observers, err)
-		}
-		r.pool.metrics.called(err)
+	if r.trial {
+		return err
+	}
+	err = r.pool.observe(ctx, call, reply, err, start, used, ran)
+	r.pool.metrics.called(err)
+	return err
+}
+
+// observe shows the call to the observers, and returns what it ends with. The process shows a call that it ran
+// to its own; the agent traces each.
+func (p *Pool) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used, ran bool) error {
+	if ran && p.cfg.Traces == nil {
+		return err
+	}
+	e := execute.Unrun(call, reply, p.releaseOf(call), start)
+	e.Used = used
+	if !ran {
+		err = e.Show(ctx, p.cfg.Observers, err)
+	}
+	if p.cfg.Traces != nil {
+		err = e.Show(ctx, []execute.Observer{p.cfg.Traces}, err)
 	}
 	return err
 }

@@ -26,6 +26,7 @@ import (
 
 	agentv1 "github.com/scriptorium-dev/scriptorium/proto/agent/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -225,7 +226,7 @@ func (c *Client) List(ctx context.Context, choose ListOptions) ([]Script, error)
 type traceparentKey struct{}
 
 // ContextWithTraceparent returns a context whose calls carry the W3C trace
-// context to the agent.
+// context to the agent. Without it they carry that of the OpenTelemetry span in the context, if there is one.
 func ContextWithTraceparent(ctx context.Context, traceparent string) context.Context {
 	return context.WithValue(ctx, traceparentKey{}, traceparent)
 }
@@ -244,6 +245,8 @@ func keyOf(ctx context.Context) string {
 }
 
 func traceparentOf(ctx context.Context) string {
-	traceparent, _ := ctx.Value(traceparentKey{}).(string)
-	return traceparent
+	if traceparent, ok := ctx.Value(traceparentKey{}).(string); ok {
+		return traceparent
+	}
+	return tracecontext.From(ctx).String()
 }

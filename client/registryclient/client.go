@@ -14,6 +14,9 @@
 // Write.RequestID, within an hour. Writes of values and of tenants' settings have no
 // id: see DataWrite.
 //
+// A context of a W3C trace, such as that of a span of OpenTelemetry, goes to the registry with each request:
+// what the registry and its agents do about it is part of the trace.
+//
 // Who shares a script with other writers sets ExpectedRevision, so that nobody
 // undoes what another one did without having seen it.
 package registryclient
@@ -134,7 +137,8 @@ func Dial(address string, opts ...Option) (*Client, error) {
 		grpc.WithChainUnaryInterceptor(retry.UnaryClientInterceptor(
 			retry.WithCodes(codes.Unavailable),
 			retry.WithBackoff(retry.BackoffExponentialWithJitterBounded(100*time.Millisecond, 0.2, time.Second)),
-		)),
+		), traceUnary),
+		grpc.WithChainStreamInterceptor(traceStream),
 	}, socket...)
 	conn, err := grpc.NewClient(endpoint, append(dial, o.dial...)...)
 	if err != nil {
@@ -159,16 +163,21 @@ func call[Req, Resp any](ctx context.Context, c *Client, m method[Req, Resp], re
 
 // callUpTo is call with so many attempts at most.
 func callUpTo[Req, Resp any](ctx context.Context, c *Client, most uint, m method[Req, Resp], req *Req) (*Resp, error) {
-	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
 	resp, err := m(ctx, req, retry.WithMax(most))
 	if err != nil {
 		return nil, c.fault(ctx, err)
 	}
 	return resp, nil
+}
+
+// bounded returns a context with the client's timeout, and so much more, unless ctx has a deadline.
+func (c *Client) bounded(ctx context.Context, more time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
+		return context.WithTimeoutCause(ctx, c.timeout+more, errNoAnswer)
+	}
+	return context.WithCancel(ctx)
 }
 
 // errNoAnswer is why a context ended that had no deadline of its caller's.

@@ -19,10 +19,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/natssink"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
 const (
@@ -157,14 +159,19 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	feed, selective := agent.subscribe(t, "scriptorium.feed.all.*"), agent.subscribe(t, "scriptorium.feed.g-0123456789abcdef.*")
 	rolls, tails := agent.subscribe(t, "scriptorium.rollcall"), agent.subscribe(t, "scriptorium.tail")
 	recalls, copies := agent.subscribe(t, "scriptorium.recall"), registry.subscribe(t, "scriptorium.copies.>")
+	queries, answers := agent.subscribe(t, "scriptorium.query"), registry.subscribe(t, "scriptorium.answers.>")
 	registry.publish(t, "scriptorium.feed.all.event", "event")
 	registry.publish(t, "scriptorium.feed.g-0123456789abcdef.beacon", "beacon")
 	registry.publish(t, "scriptorium.rollcall", "roll call")
 	registry.publish(t, "scriptorium.tail", "tail")
 	registry.publish(t, "scriptorium.recall", "recall")
+	registry.publish(t, "scriptorium.query", "query")
 	agent.publish(t, "scriptorium.status.n1.internal", "status")
 	agent.publish(t, "scriptorium.logs.n1.internal", "logs")
 	agent.publish(t, "scriptorium.copies.n1.internal", "copy")
+	agent.publish(t, "scriptorium.answers.n1.internal", "answer")
+	agent.publish(t, "scriptorium.decisions.acme.route.n1.internal", "decision")
+	agent.subscribe(t, "scriptorium.acks.n1.internal.abc.*")
 	next(t, feed, "event")
 	next(t, selective, "beacon")
 	next(t, rolls, "roll call")
@@ -173,6 +180,8 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	next(t, logs, "logs")
 	next(t, recalls, "recall")
 	next(t, copies, "copy")
+	next(t, queries, "query")
+	next(t, answers, "answer")
 	for _, c := range []client{registry, agent} {
 		select {
 		case err := <-c.errs:
@@ -188,12 +197,12 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 	feed, rolls := other.subscribe(t, "scriptorium.feed.>"), other.subscribe(t, "scriptorium.rollcall")
 	for _, subject := range []string{
 		"scriptorium.feed.all.event", "scriptorium.feed.all.beacon", "scriptorium.feed.g-0123456789abcdef.event",
-		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.query", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "scriptorium.answers", "scriptorium.decisions", "scriptorium.acks.n2.x", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 	} {
 		thief.publish(t, subject, "forged")
 		thief.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.logs.>", "scriptorium.logs.n2", "scriptorium.copies.>", "scriptorium.copies.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
+	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.logs.>", "scriptorium.logs.n2", "scriptorium.copies.>", "scriptorium.copies.n2", "scriptorium.answers.>", "scriptorium.answers.n2", "scriptorium.decisions.>", "scriptorium.decisions.acme.route.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
 		thief.subscribe(t, subject)
 		thief.refused(t, subject)
 	}
@@ -207,11 +216,11 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 func TestARegistryReportsNothing(t *testing.T) {
 	b := start(t, "nats-server.conf")
 	registry := b.as(t, "registry", registryPassword)
-	for _, subject := range []string{"scriptorium.status.n1", "scriptorium.logs.n1", "scriptorium.copies.n1"} {
+	for _, subject := range []string{"scriptorium.status.n1", "scriptorium.logs.n1", "scriptorium.copies.n1", "scriptorium.answers.n1", "scriptorium.decisions.acme.route.n1"} {
 		registry.publish(t, subject, "forged")
 		registry.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall"} {
+	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall", "scriptorium.query"} {
 		registry.subscribe(t, subject)
 		registry.refused(t, subject)
 	}
@@ -267,27 +276,31 @@ func TestNothingIsTakenInPlainText(t *testing.T) {
 	}
 }
 
-var userBlock = regexp.MustCompile("(?s)```\n(\\s*\\{\n.*?user: agent-n1\n.*?)```")
-
-// TestTheNarrowerUser of docs/security.md hears its own group, and speaks for its own
-// node.
-func TestTheNarrowerUser(t *testing.T) {
+// withUser starts a server whose configuration has one more user, as docs/security.md shows it.
+func withUser(t *testing.T, user string) broker {
+	t.Helper()
 	docs, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := userBlock.FindSubmatch(docs)
+	block := regexp.MustCompile("(?s)```\n(\\s*\\{\n\\s*user: " + user + "\n.*?)```").FindSubmatch(docs)
 	config, err := os.ReadFile("nats-server.conf")
-	if err != nil || user == nil {
-		t.Fatalf("no user agent-n1 in docs/security.md, or %v", err)
+	if err != nil || block == nil {
+		t.Fatalf("no user %s in docs/security.md, or %v", user, err)
 	}
 	path := filepath.Join(t.TempDir(), "nats-server.conf")
-	narrower := strings.Replace(string(config), "users = [", "users = [\n"+string(user[1]), 1)
-	if err := os.WriteFile(path, []byte(narrower), 0o600); err != nil {
+	more := strings.Replace(string(config), "users = [", "users = [\n"+string(block[1]), 1)
+	if err := os.WriteFile(path, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return start(t, path)
+}
+
+// TestTheNarrowerUser of docs/security.md hears its own group, and speaks for its own
+// node.
+func TestTheNarrowerUser(t *testing.T) {
 	t.Setenv("AGENT_N1_PASSWORD", hash(t, "the password of n1"))
-	b := start(t, path)
+	b := withUser(t, "agent-n1")
 	registry, n1 := b.as(t, "registry", registryPassword), b.as(t, "agent-n1", "the password of n1")
 	reports, feed := registry.subscribe(t, "scriptorium.status.>"), n1.subscribe(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.*")
 	logs, tails := registry.subscribe(t, "scriptorium.logs.>"), n1.subscribe(t, "scriptorium.tail")
@@ -297,14 +310,49 @@ func TestTheNarrowerUser(t *testing.T) {
 	n1.refused(t, "scriptorium.logs.n2")
 	n1.publish(t, "scriptorium.copies.n2", "forged")
 	n1.refused(t, "scriptorium.copies.n2")
+	n1.publish(t, "scriptorium.answers.n2", "forged")
+	n1.refused(t, "scriptorium.answers.n2")
+	n1.publish(t, "scriptorium.decisions.acme.route.n2", "forged")
+	n1.refused(t, "scriptorium.decisions.acme.route.n2")
+	n1.subscribe(t, "scriptorium.acks.n2.>")
+	n1.refused(t, "scriptorium.acks.n2.>")
 	n1.subscribe(t, "scriptorium.feed.all.*")
 	n1.refused(t, "scriptorium.feed.all.*")
 	n1.publish(t, "scriptorium.status.n1", "true")
 	n1.publish(t, "scriptorium.logs.n1", "true")
+	n1.publish(t, "scriptorium.decisions.acme.route.n1", "true")
+	n1.subscribe(t, "scriptorium.acks.n1.>")
 	registry.publish(t, "scriptorium.tail", "true")
 	registry.publish(t, "scriptorium.feed.g-4f1e5d7a0b3c2968.event", "true")
 	next(t, reports, "true")
 	next(t, feed, "true")
 	next(t, logs, "true")
 	next(t, tails, "true")
+}
+
+// TestTheCollectorOfATenant of docs/security.md gets the records of that tenant, which agents publish.
+func TestTheCollectorOfATenant(t *testing.T) {
+	const password = "the password of acme"
+	t.Setenv("COLLECTOR_ACME_PASSWORD", hash(t, password))
+	b := withUser(t, "collector-acme")
+	collector := b.as(t, "collector-acme", password)
+	for _, subject := range []string{"scriptorium.decisions.>", "scriptorium.decisions.shop.>", "scriptorium.feed.>"} {
+		collector.subscribe(t, subject)
+		collector.refused(t, subject)
+	}
+	collector.publish(t, "scriptorium.decisions.acme.route.n1", "forged")
+	collector.refused(t, "scriptorium.decisions.acme.route.n1")
+	records := collector.subscribe(t, "scriptorium.decisions.acme.>")
+	sink, err := natssink.New(natssink.Config{
+		URLs: []string{b.url}, Security: security(t, b.ca.File, "agent", agentPassword), Subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, Agent: "n1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close(t.Context())
+	const shop, acme = `{"decision_id":"1","tenant":"shop","script":"cart"}`, `{"decision_id":"2","tenant":"acme","script":"route"}`
+	if err := sink.Write(t.Context(), [][]byte{[]byte(shop), []byte(acme)}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, records, acme)
 }

@@ -56,6 +56,7 @@ func renderings(t *testing.T) []rendering {
 		{"production", overlay(kustomize + "/production")},
 		{"try with monitoring", overlay("testdata/monitoring")},
 		{"try with a volume", overlay("testdata/persistence")},
+		{"try with traces", overlay("testdata/tracing")},
 		{"chart", template()},
 		{"chart in production", template("--values=" + production)},
 	}

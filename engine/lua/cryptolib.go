@@ -9,8 +9,11 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
+	endian "encoding/binary"
 	"encoding/hex"
 	"hash"
+	"io"
+	mathrand "math/rand/v2"
 
 	"github.com/google/uuid"
 	glua "github.com/yuin/gopher-lua"
@@ -126,7 +129,7 @@ func cryptoRandom(l *glua.LState) int {
 	chargeDigest(l, 4*n)
 	meterOf(l).makeString(l, 2*n)
 	raw := make([]byte, n)
-	_, _ = rand.Read(raw) // never fails: crypto/rand ends the process rather than that
+	_, _ = randomBytes(l).Read(raw) // never fails: crypto/rand ends the process rather than that
 	l.Push(glua.LString(encode(raw)))
 	return 1
 }
@@ -137,9 +140,9 @@ func cryptoUUID(l *glua.LState) int {
 	var err error
 	switch optInt(l, 1, 4) {
 	case 4:
-		id, err = uuid.NewRandom()
+		id, err = uuid.NewRandomFromReader(randomBytes(l))
 	case 7:
-		id, err = uuid.NewV7()
+		id, err = uuidV7(l)
 	default:
 		argError(l, 1, "want version 4 or 7")
 	}
@@ -148,6 +151,38 @@ func cryptoUUID(l *glua.LState) int {
 	}
 	l.Push(glua.LString(id.String()))
 	return 1
+}
+
+// uuidV7 returns one of the call's own time and randomness, if it has them.
+func uuidV7(l *glua.LState) (uuid.UUID, error) {
+	id, err := uuid.NewV7FromReader(randomBytes(l))
+	if callOf(l).inv.Clock != nil {
+		var ms [8]byte
+		endian.BigEndian.PutUint64(ms[:], uint64(now(l).UnixMilli()))
+		copy(id[:6], ms[2:])
+		id[6], id[7] = 0x70, 0 // what is finer than a millisecond
+	}
+	return id, err
+}
+
+// randomBytes returns what the call's random bytes come from.
+func randomBytes(l *glua.LState) io.Reader {
+	if source := callOf(l).inv.Random; source != nil {
+		return &sourceReader{source}
+	}
+	return rand.Reader
+}
+
+// sourceReader reads the bytes of a source's numbers.
+type sourceReader struct{ source mathrand.Source }
+
+func (r *sourceReader) Read(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		var number [8]byte
+		endian.LittleEndian.PutUint64(number[:], r.source.Uint64())
+		rest = rest[copy(rest, number[:]):]
+	}
+	return len(p), nil
 }
 
 // cryptoEqual takes as long wherever the two differ.

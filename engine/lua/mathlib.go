@@ -117,10 +117,7 @@ func mathModf(l *glua.LState) int {
 // mathRandom draws from the process's generator, which nobody can seed, or from
 // the call's own after math.randomseed.
 func mathRandom(l *glua.LState) int {
-	f := rand.Float64()
-	if own := meterOf(l).random; own != nil {
-		f = own.Float64()
-	}
+	f := randomFloat(l)
 	low, high := 1.0, 0.0
 	switch l.GetTop() {
 	case 0:
@@ -138,6 +135,16 @@ func mathRandom(l *glua.LState) int {
 	}
 	l.Push(glua.LNumber(low + math.Floor(f*(high-low+1))))
 	return 1
+}
+
+func randomFloat(l *glua.LState) float64 {
+	switch own, given := meterOf(l).random, callOf(l).inv.Random; {
+	case own != nil:
+		return own.Float64()
+	case given != nil:
+		return rand.New(given).Float64() // which keeps nothing
+	}
+	return rand.Float64()
 }
 
 // mathRandomseed makes random numbers repeatable within this call.

@@ -23,7 +23,11 @@ func osFunctions() map[string]glua.LGFunction {
 
 // osClock returns the seconds since the call began.
 func osClock(l *glua.LState) int {
-	l.Push(glua.LNumber(time.Since(meterOf(l).started).Seconds()))
+	elapsed := time.Since(meterOf(l).started)
+	if callOf(l).inv.Clock != nil {
+		elapsed = 0 // it stands still
+	}
+	l.Push(glua.LNumber(elapsed.Seconds()))
 	return 1
 }
 
@@ -41,7 +45,7 @@ const maxTimeField = 1 << 31
 
 func osTime(l *glua.LState) int {
 	if l.Get(1) == glua.LNil {
-		l.Push(glua.LNumber(time.Now().Unix()))
+		l.Push(glua.LNumber(now(l).Unix()))
 		return 1
 	}
 	t := argTable(l)
@@ -74,9 +78,11 @@ const maxTime = 1 << 40
 
 func osDate(l *glua.LState) int {
 	format := strings.TrimPrefix(optString(l, 1, "%c"), "!")
-	date := time.Now().UTC()
+	var date time.Time
 	if l.Get(2) != glua.LNil {
 		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
+	} else {
+		date = now(l).UTC()
 	}
 	if strings.HasPrefix(format, "*t") {
 		t := dateTable(date)

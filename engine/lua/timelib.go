@@ -45,14 +45,26 @@ func timeFunctions() map[string]glua.LGFunction {
 }
 
 func timeNow(l *glua.LState) int {
-	l.Push(glua.LNumber(seconds(time.Now())))
+	l.Push(glua.LNumber(seconds(now(l))))
 	return 1
+}
+
+// now returns the time that the call is to see.
+func now(l *glua.LState) time.Time {
+	if clock := callOf(l).inv.Clock; clock != nil {
+		return clock()
+	}
+	return time.Now()
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) * microsecond }
 
 func timeMonotonic(l *glua.LState) int {
-	l.Push(glua.LNumber(time.Since(processStart).Seconds()))
+	elapsed := time.Since(processStart).Seconds()
+	if callOf(l).inv.Clock != nil {
+		elapsed = seconds(now(l))
+	}
+	l.Push(glua.LNumber(elapsed))
 	return 1
 }
 

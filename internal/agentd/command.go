@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -9,18 +10,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
+	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
+
+// service is the name of agents in what they export over OTLP.
+const service = "scriptorium-agent"
 
 // Command returns the agentd command.
 func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
+		traces  tracing.Options
+		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -43,7 +55,7 @@ Every flag can be set by the environment variable behind it.`,
   agentd --trusted-key registry.pub --registry unix:/run/scriptorium/registry.sock --insecure-plaintext   # all on one machine
   agentd --allow uid:101=acme,shop --allow gid:33=* …   # which callers may use which tenants
   agentd --tenant-sockets acme=2001,shop=2002 …   # sockets for one tenant each, and their groups
-  agentd --decision-log 'file:/var/log/scriptorium/decisions.jsonl?max-size=100MiB&keep=5' --decision-log stdout …
+  agentd --decision-log 'file:/var/log/scriptorium/decisions.jsonl?max-size=100MiB&keep=5' --decision-log opa:https://collector.internal …
   agentd --http-listen 127.0.0.1:7071 --http-callers callers.yaml …   # for gateways without Unix sockets`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
@@ -53,9 +65,23 @@ Every flag can be set by the environment variable behind it.`,
 				return err
 			}
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
-			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
+			cfg.Metrics = obs.NewMetrics()
 			garbage.LeaveRoom(cmd.Context())
-			return Run(cmd.Context(), cfg)
+			logs := otlplogs.Config{
+				Service: service, Instance: cfg.Name, Line: otlplogs.Line{Message: host.LineMessage, Text: host.LineText}, Log: log, Metrics: cfg.Metrics,
+			}
+			return otlplogs.Run(cmd.Context(), logs, func(log *slog.Logger) error {
+				cfg.Log = log.With("agent", cfg.Name)
+				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
+					return Run(cmd.Context(), cfg)
+				})
+			})
 		},
 	}
 	hostname, err := os.Hostname()
@@ -81,14 +107,20 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.AdoptFleet, "adopt-fleet", "", "id of the fleet to change to, when the registry serves it. When empty, the agent keeps the fleet of its state folder")
 	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
+	flags.StringSliceVar(&cfg.MetricsTenants, "metrics-tenants", nil, "tenants whose metrics --admin-address shows, as names or globs; * for all. When empty, it shows none, unless --allow '*' is set: nobody knows who asks there")
+	flags.IntVar(&cfg.MetricScripts, "metrics-scripts", callstats.DefaultScripts, "scripts that have metrics of their own: those called most lately. The others are tenant=\"other\",script=\"other\"")
+	flags.BoolVar(&cfg.ClassicHistograms, "metrics-classic-histograms", false, "give the histograms of scripts classic buckets, too, for a Prometheus that does not scrape native histograms")
 	cfg.Workers.addFlags(flags)
 	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
 	cfg.Port.addFlags(flags)
-	flags.StringArrayVar(&cfg.Decisions.Log, "decision-log", nil, "where records of calls go that spec.log.decisions of a script or a tenant asks for: file:PATH?max-size=100MiB&keep=5 or stdout. For several, use ; or repeat the flag")
+	flags.StringArrayVar(&cfg.Decisions.Log, "decision-log", nil, decisionLogHelp)
 	flags.Int64Var(&cfg.Decisions.Buffer, "decision-log-buffer", decisionlog.DefaultQueueBytes, "memory for records that wait, for each --decision-log, in bytes; more are dropped and counted")
 	flags.Int64Var(&cfg.Decisions.Spool, "decision-spool-bytes", decisionlog.DefaultSpoolBytes, "disk in the state folder for records of tenants with a strict audit that wait for the sinks, in bytes; calls fail when it is full")
 	cfg.Security.AddFlags(flags)
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
+	flags.IntVar(&cfg.TracedAgents, "traced-agents", follow.DefaultTracedAgents, "agents of the fleet, about, that trace how they activate a change that is traced")
 	flagenv.Bind(cmd)
 	cmd.AddCommand(WorkerCommand(), PrepareCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

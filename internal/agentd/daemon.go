@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
+	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
@@ -25,6 +26,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -46,13 +48,18 @@ type Config struct {
 	MaxRunning      int
 	// CounterMetrics makes the counters of scripts metrics.
 	CounterMetrics bool
-	MaxWaiting     int
-	AdminAddress   string
-	DrainTimeout   time.Duration
-	Tenants        []string
-	AdoptFleet     string
-	RemovalShare   int
-	Workers        Workers
+	// MetricsTenants are those whose metrics the admin listener shows, as names or globs.
+	MetricsTenants []string
+	// MetricScripts and ClassicHistograms are as in agent.Config.
+	MetricScripts     int
+	ClassicHistograms bool
+	MaxWaiting        int
+	AdminAddress      string
+	DrainTimeout      time.Duration
+	Tenants           []string
+	AdoptFleet        string
+	RemovalShare      int
+	Workers           Workers
 	// TenantSockets are the groups of tenants that have sockets of their own.
 	TenantSockets map[string]int
 	Port          Port
@@ -61,6 +68,9 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it. TracedAgents is as in agent.Config.
+	Tracing      *tracing.Tracing
+	TracedAgents int
 }
 
 // server is what every protocol's server is.
@@ -117,10 +127,15 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), cfg.Log)
+	expiries := tlsfiles.NewExpiries("agent")
+	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), expiries, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.Tracing.Register(cfg.Metrics); err != nil {
+		return nil, err
+	}
+	cfg.Decisions.Sinks = cfg.decisionSinks()
 	sockets := newTenantSockets(cfg)
 	n, err := node.Open(node.Config{
 		Config: agent.Config{
@@ -128,8 +143,10 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+			MetricScripts: cfg.MetricScripts, ClassicHistograms: cfg.ClassicHistograms,
+			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
-		Tenants: cfg.Tenants, Security: cfg.Security, Decisions: cfg.Decisions,
+		Tenants: cfg.Tenants, Security: cfg.Security, Expiries: expiries, Decisions: cfg.Decisions,
 	})
 	if err != nil {
 		return nil, err
@@ -148,6 +165,15 @@ func Start(cfg Config) (*Daemon, error) {
 	}
 	cfg.Log.Info("serving", "sockets", cfg.SocketDir, "version", version.String(), "tenants", cfg.Tenants)
 	return d, nil
+}
+
+// callTracing returns how calls are traced; nil if they are not.
+func callTracing(t *tracing.Tracing) *calltrace.Config {
+	calls := t.Calls()
+	if calls == nil {
+		return nil
+	}
+	return &calltrace.Config{Tracer: calls.Tracer, Sampling: calls.Sampling, Rate: calls.Rate, Dropped: calls.Dropped, Continue: calls.Continue}
 }
 
 // accessRules returns the rules in the values of --allow, or those of an agent without any. A variable
@@ -213,14 +239,14 @@ func (d *Daemon) serveAdmin(cfg Config, access *gateway.Access) error {
 	if cfg.AdminAddress == "" {
 		return nil
 	}
+	metrics, err := adminMetrics(cfg, access)
+	if err != nil {
+		return err
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", cfg.AdminAddress)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
-	}
-	metrics := prometheus.Gatherer(cfg.Metrics)
-	if !access.Open() { // callers there are unknown, and the rules grant tenants to known ones
-		metrics = granted(metrics, gateway.Grant{})
 	}
 	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)
 	return nil

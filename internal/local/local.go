@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -34,10 +35,12 @@ type Stack struct {
 	secret secrets
 	fleet  string
 	agents map[int]*agentd.Daemon
+	traces map[string]*tracing.Tracing // by the part
 
 	workers    agentd.Workers
 	tenantKeys string
-	change     func(*agentd.Config) // of agents; may be nil
+	change     func(*agentd.Config)    // of agents; may be nil
+	configure  func(*registryd.Config) // of the registry; may be nil
 	gates      string
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
@@ -55,7 +58,7 @@ func Start(ctx context.Context, dir string, agents int, log *slog.Logger, opts .
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{dir: dir, log: log, lock: lock, secret: secrets{dir: dir}, agents: map[int]*agentd.Daemon{}}
+	s := &Stack{dir: dir, log: log, lock: lock, secret: secrets{dir: dir}, agents: map[int]*agentd.Daemon{}, traces: map[string]*tracing.Tracing{}}
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -85,6 +88,11 @@ func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys =
 // WithAgents changes the configurations of agents before they start.
 func WithAgents(change func(*agentd.Config)) Option {
 	return func(s *Stack) { s.change = change }
+}
+
+// WithRegistry changes the configuration of the registry.
+func WithRegistry(change func(*registryd.Config)) Option {
+	return func(s *Stack) { s.configure = change }
 }
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
@@ -177,6 +185,12 @@ func (s *Stack) StopNATS() {
 func (s *Stack) StartRegistry(ctx context.Context) (err error) {
 	cfg := s.registryConfig()
 	cfg.Fleet = s.fleet
+	if s.configure != nil {
+		s.configure(&cfg)
+	}
+	if cfg.Tracing, err = s.openTraces(ctx, "scriptorium-registry", "registry"); err != nil {
+		return err
+	}
 	s.registry, err = registryd.Start(ctx, cfg)
 	if err != nil {
 		return err
@@ -225,6 +239,7 @@ func (s *Stack) StopRegistry(ctx context.Context) error {
 	}
 	err := s.registry.Stop(ctx)
 	s.registry = nil
+	s.closeTraces("registry")
 	return err
 }
 
@@ -239,6 +254,10 @@ func (s *Stack) StartAgent(i int) error {
 		Registry: s.RegistryTarget(), NATS: []string{s.NATSURL()}, Security: security, Workers: s.workers,
 		Log:     s.log.With("part", name),
 		Metrics: obs.NewMetrics(),
+	}
+	var err error
+	if cfg.Tracing, err = s.openTraces(context.Background(), "scriptorium-agent", name); err != nil {
+		return err
 	}
 	if s.change != nil {
 		s.change(&cfg)
@@ -258,7 +277,26 @@ func (s *Stack) StopAgent(ctx context.Context, i int) error {
 		return nil
 	}
 	delete(s.agents, i)
-	return a.Stop(ctx)
+	err := a.Stop(ctx)
+	s.closeTraces(agentName(i))
+	return err
+}
+
+// openTraces has the part export its spans as the environment says.
+func (s *Stack) openTraces(ctx context.Context, service, part string) (t *tracing.Tracing, err error) {
+	t, err = tracing.Open(ctx, tracing.Config{Service: service, Instance: part, Log: s.log.With("part", part)})
+	if err == nil {
+		s.traces[part] = t
+	}
+	return t, err
+}
+
+// closeTraces exports what the part has recorded.
+func (s *Stack) closeTraces(part string) {
+	if t := s.traces[part]; t != nil {
+		t.Close()
+		delete(s.traces, part)
+	}
 }
 
 // Stop stops everything, agents first.
@@ -268,6 +306,9 @@ func (s *Stack) Stop(ctx context.Context) error {
 		g.Go(func() error { return a.Stop(ctx) })
 	}
 	errs := []error{g.Wait(), s.StopRegistry(ctx)}
+	for part := range s.traces {
+		s.closeTraces(part)
+	}
 	s.agents = nil
 	s.StopNATS()
 	s.StopEtcd()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent"
@@ -25,6 +26,8 @@ var decisionSinks = decisionlog.Openers{
 type Decisions struct {
 	// Log are the sinks. One text may have several, with semicolons between them.
 	Log []string
+	// Sinks are kinds of sinks besides those that every agent has.
+	Sinks decisionlog.Openers
 	// Buffer is how many bytes of records wait for each; 0 means the default.
 	Buffer int64
 	// Spool is how many bytes of records of tenants with a strict audit are kept on disk; 0 means none.
@@ -51,6 +54,8 @@ func (d *Decisions) open(name string, log *slog.Logger) (opened agent.Decisions,
 			err = script.Errorf(script.Invalid, flag, "%w", errors.Join(err, closeSinks(opened.Outputs)))
 		}
 	}()
+	openers := maps.Clone(decisionSinks)
+	maps.Copy(openers, d.Sinks)
 	kinds := map[string]int{}
 	seen := map[string]bool{}
 	for _, texts := range d.Log {
@@ -66,7 +71,7 @@ func (d *Decisions) open(name string, log *slog.Logger) (opened agent.Decisions,
 			if err != nil {
 				return opened, err
 			}
-			sink, err := decisionSinks.Open(t, decisionlog.Env{Agent: name, Log: log})
+			sink, err := openers.Open(t, decisionlog.Env{Agent: name, Log: log})
 			if err != nil {
 				return opened, err
 			}

@@ -2,6 +2,7 @@ package operatord
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"time"
@@ -11,10 +12,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/operator/bootstrap"
 	"github.com/scriptorium-dev/scriptorium/operator/controller"
@@ -34,6 +39,8 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
+		traces  tracing.Options
+		debug   debugsock.Options
 		hook    webhook.Config
 		serve   bool
 		qps     float32
@@ -66,14 +73,26 @@ Every flag can be set by the environment variable behind it.`,
 			}
 			kube.QPS, kube.Burst = qps, burst
 			kube.UserAgent = "scriptorium-operator/" + version.String()
-			// What libraries log goes where the rest does.
-			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			klog.SetSlogLogger(log)
-			cfg.Kube, cfg.Log = kube, log
+			cfg.Kube = kube
 			if serve {
 				cfg.Webhook = &hook
 			}
-			return Run(cmd.Context(), cfg)
+			const service = "scriptorium-operator"
+			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: ctrlmetrics.Registry}, func(log *slog.Logger) error {
+				// What libraries log goes where the rest does.
+				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+				klog.SetSlogLogger(log)
+				cfg.Log = log
+				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
+					return Run(cmd.Context(), cfg)
+				})
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -91,7 +110,9 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, for example from cert-manager. When empty, the operator makes the certificate")
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	cmd.AddCommand(bootstrap.Command())

@@ -30,6 +30,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/controller"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
@@ -63,6 +64,8 @@ type Config struct {
 	// operator's if it has none, and it compiles with the engine of this edition of
 	// Scriptorium if it has no other.
 	Webhook *webhook.Config
+	// Tracing exports spans; nil for none. Its owner closes it.
+	Tracing *tracing.Tracing
 
 	Log *slog.Logger
 }
@@ -127,6 +130,11 @@ func New(cfg Config) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics, expiries := prometheus.NewRegistry(), tlsfiles.NewExpiries("operator")
+	if err := metrics.Register(expiries); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	cfg.Caller.Expiries = expiries
 	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
 		return nil, err
@@ -137,7 +145,7 @@ func New(cfg Config) (*Operator, error) {
 	}
 	o := &Operator{
 		log: cfg.Log, manager: manager, registry: registry,
-		fleet: fleet.New(registry, cfg.Log), metrics: prometheus.NewRegistry(),
+		fleet: fleet.New(registry, cfg.Log), metrics: metrics,
 	}
 	if err := o.setup(cfg); err != nil {
 		return nil, errors.Join(err, registry.Close())
@@ -190,13 +198,13 @@ func (o *Operator) setup(cfg Config) error {
 		return err
 	}
 	bounded := newRegistry(o.registry)
-	err := tenancy.Setup(o.manager, tenancy.Config{Registry: bounded, DeleteWait: cfg.DeleteWait})
+	err := tenancy.Setup(o.manager, tenancy.Config{Registry: bounded, DeleteWait: cfg.DeleteWait, Tracer: cfg.Tracing.Tracer()})
 	if err != nil {
 		return err
 	}
 	err = controller.Setup(o.manager, controller.Config{
 		Registry: bounded, Fleet: o.fleet,
-		DeleteWait: cfg.DeleteWait, Concurrency: cfg.Concurrency, Log: cfg.Log, Metrics: o.metrics,
+		DeleteWait: cfg.DeleteWait, Concurrency: cfg.Concurrency, Log: cfg.Log, Metrics: o.metrics, Tracer: cfg.Tracing.Tracer(),
 	})
 	if err != nil {
 		return err
@@ -204,7 +212,7 @@ func (o *Operator) setup(cfg Config) error {
 	if err := o.serveWebhook(cfg); err != nil {
 		return err
 	}
-	if err := errors.Join(o.metrics.Register(bounded.requests), o.register()); err != nil {
+	if err := errors.Join(o.metrics.Register(bounded.requests), o.register(), cfg.Tracing.Register(o.metrics)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	if cfg.AdminAddress == "" {

@@ -2,6 +2,7 @@ package registryd
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"time"
@@ -9,8 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
 
@@ -19,7 +23,11 @@ func Command() *cobra.Command { return CommandWith(Config{}) }
 
 // CommandWith is Command with what has no flag, such as the clock of a test.
 func CommandWith(cfg Config) *cobra.Command {
-	var logging obs.LogOptions
+	var (
+		logging obs.LogOptions
+		traces  tracing.Options
+		debug   debugsock.Options
+	)
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",
@@ -55,8 +63,20 @@ Every flag can be set by the environment variable behind it.`,
 			if err != nil {
 				return err
 			}
-			cfg.Log, cfg.Metrics = log, obs.NewMetrics()
-			return Run(cmd.Context(), cfg)
+			const service = "scriptorium-registry"
+			cfg.Metrics = obs.NewMetrics()
+			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: cfg.Metrics}, func(log *slog.Logger) error {
+				cfg.Log = log
+				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
+					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
+					return Run(cmd.Context(), cfg)
+				})
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -72,7 +92,9 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
+	traces.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(initCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

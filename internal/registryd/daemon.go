@@ -16,14 +16,18 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
+	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -56,6 +60,8 @@ type Config struct {
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Tracing exports spans; nil for none. Its owner closes it.
+	Tracing *tracing.Tracing
 	// Engines check sources; those of this edition of Scriptorium if nil.
 	Engines map[string]engine.Checker
 	// Clock tells the time that is stored, and compared with what is stored; time.Now if nil.
@@ -73,9 +79,15 @@ type Daemon struct {
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
 	recent *registry.Recent
+	asker  *query.Asker
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	// The timeline of events: recorder stores them, and hub follows them.
+	timeline *timeline.Timeline
+	recorder *timeline.Recorder
+	hub      *timeline.Hub
+	usage    *usage.Ledger
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 
@@ -134,8 +146,13 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds := newEtcdMetrics()
+	if err := cfg.Metrics.Register(seconds); err != nil {
+		return nil, fmt.Errorf("register the metrics of etcd: %w", err)
+	}
 	store, err := etcdstore.Open(etcdstore.Config{
 		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
+		Observe: observeEtcd(seconds), Tracer: cfg.Tracing.Tracer(),
 	})
 	if err != nil {
 		return nil, err

@@ -166,16 +166,19 @@ func TestImports(t *testing.T) {
 // quirks are known in one place.
 func TestOwners(t *testing.T) {
 	owners := map[string][]string{
-		"github.com/cespare/xxhash":       {"agent/cache"},
-		"github.com/envoyproxy":           {"agent/gateway/envoy"},
-		"go.etcd.io/etcd/client/v3":       {"registry/etcdstore", "internal/embedded/etcdtest"},
-		"go.etcd.io/etcd/server/v3":       {"internal/embedded"},
-		"github.com/nats-io/nats.go":      {"registry/fanout", "agent/follow", "proto/natsconn"},
-		"github.com/nats-io/nats-server":  {"internal/embedded"},
-		"github.com/yuin/gopher-lua":      {"engine/lua"},
-		"github.com/hashicorp/golang-lru": {"agent/cache", "registry"},
-		"sigs.k8s.io/controller-runtime":  {"operator", "internal/operatord", "deploy/validate", "e2e"},
-		"k8s.io":                          {"operator", "internal/operatord", "deploy/validate", "e2e"},
+		"github.com/cespare/xxhash":          {"agent/cache"},
+		"github.com/envoyproxy":              {"agent/gateway/envoy"},
+		"go.etcd.io/etcd/client/v3":          {"registry/etcdstore", "internal/embedded/etcdtest"},
+		"go.etcd.io/etcd/server/v3":          {"internal/embedded"},
+		"github.com/nats-io/nats.go":         {"registry/fanout", "agent/follow", "agent/decisionlog/natssink", "proto/natsconn"},
+		"github.com/nats-io/nats-server":     {"internal/embedded"},
+		"github.com/yuin/gopher-lua":         {"engine/lua"},
+		"github.com/hashicorp/golang-lru":    {"agent/cache", "registry"},
+		"sigs.k8s.io/controller-runtime":     {"operator", "internal/operatord", "deploy/validate", "e2e"},
+		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
+		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},
+		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector"},
+		"k8s.io":                             {"operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {

@@ -14,10 +14,20 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const plaintextVariable = "SCRIPTORIUM_INSECURE_PLAINTEXT"
+
+// traceVariable has the W3C trace context of the process that started this one.
+const traceVariable = "TRACEPARENT"
+
+// withTrace returns a context whose requests and calls are part of the trace in the environment.
+func withTrace(ctx context.Context) context.Context {
+	c, _ := tracecontext.Parse(os.Getenv(traceVariable))
+	return tracecontext.With(ctx, c)
+}
 
 func (a *app) addConnectionFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
@@ -47,6 +57,11 @@ func (a *app) connection() ([]registryclient.Option, error) {
 			return nil, script.Errorf(script.Invalid, plaintextVariable, "is %q; want true or false", text)
 		}
 		plaintext = allowed
+	}
+	if text := os.Getenv(traceVariable); text != "" {
+		if _, ok := tracecontext.Parse(text); !ok {
+			a.warn(fmt.Sprintf("%s is ignored: %.80q is no W3C traceparent", traceVariable, text))
+		}
 	}
 	connection, err := caller.Open(a.registryTarget(), "", plaintext, tlsfiles.WarnOfOpen, a.warnings())
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 	exitNotConverged = 7
 	exitUnreadable   = 8
 	exitHeld         = 9
+	exitDiffers      = 10
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

@@ -41,6 +41,7 @@ Environment:
   SCRIPTORIUM_TOKEN     a bearer token for the registry, when --token-file is not
                         given; SCRIPTORIUM_CA, _CERT, _KEY, _TOKEN_FILE and
                         _INSECURE_PLAINTEXT stand for the flags of those names
+  TRACEPARENT           the W3C trace that changes and calls are part of
   NO_COLOR              no colours when set
 
 With -o json, or yaml, the result is on standard output. Standard error then has one
@@ -59,7 +60,8 @@ Exit codes:
   6  the call failed: SCRIPT, TIMEOUT, LIMIT, DISABLED or OVERLOADED
   7  --wait: not every agent runs it, or the candidate was given up
   8  the registry cannot read a record: see "scriptctl doctor"
-  9  what runs did not change: somebody holds the script, or froze the registry`
+  9  what runs did not change: somebody holds the script, or froze the registry
+  10 replay: more decisions differ than --max-diff allows, or none was compared`
 
 // app is one run of scriptctl.
 type app struct {
@@ -79,7 +81,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	a := &app{Streams: streams}
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(withTrace(ctx))
 	if a.client != nil {
 		_ = a.client.Close() // nothing is in flight
 	}
@@ -121,8 +123,9 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
-	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand())
-	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.eventsCommand(),
+		a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand(), a.profileCommand())
+	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }
@@ -139,7 +142,7 @@ func (a *app) begin(c *cobra.Command) {
 		return
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkFormat(a.output); err != nil {
+		if err := checkFormat(cmd, a.output); err != nil {
 			return err
 		}
 		a.started = true

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ type Config struct {
 	Log         *slog.Logger
 	// Metrics is where the controller's metrics are registered.
 	Metrics prometheus.Registerer
+	// Tracer makes the spans of changes in the registry; nil for none.
+	Tracer trace.Tracer
 }
 
 // DefaultConcurrency is how many LuaScripts are reconciled at once unless it is set.
@@ -77,6 +80,7 @@ type Reconciler struct {
 	wait     time.Duration
 	log      *slog.Logger
 	metrics  *metrics
+	tracer   trace.Tracer
 	memories sync.Map // types.NamespacedName → *memory
 	arrivals arrivals
 }
@@ -339,7 +343,9 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 	if m.answer != nil {
 		m.pending.after = m.answer.Revision
 	}
-	published, err := x.registry.Publish(ctx, want.Publish())
+	traced, end := x.trace(ctx, action.Kind, x.wasPublished())
+	published, err := x.registry.Publish(traced, want.Publish())
+	end(err)
 	if err != nil {
 		f := faultOf(want.Locate(err))
 		if !f.uncertain() {

@@ -45,9 +45,13 @@ func (x *reconciliation) setHold(ctx context.Context, holds bool) (time.Duration
 	var err error
 	if holds {
 		w.Note = *x.hold()
-		release, _, err = x.registry.Pin(ctx, x.name, 0, w)
+		traced, end := x.trace(ctx, Hold, false)
+		release, _, err = x.registry.Pin(traced, x.name, 0, w)
+		end(err)
 	} else {
-		release, _, err = x.registry.LiftHold(ctx, x.name, w)
+		traced, end := x.trace(ctx, Lift, false)
+		release, _, err = x.registry.LiftHold(traced, x.name, w)
+		end(err)
 	}
 	if err == nil && x.contradicts(&release) {
 		err = script.Errorf(script.Internal, "metadata.annotations["+script.HoldAnnotation+"]", "the registry did not do what the annotation says, and is asked again")

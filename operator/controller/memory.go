@@ -56,6 +56,7 @@ type memory struct {
 	stage     *stage // of the candidate, as of the last event; nil if that is not known
 	failing   failing
 	pace      pace
+	trace     traced
 	untold    *v1alpha1.LuaScriptStatus // what the last events were about, if a write since may have been done; or nil
 	writtenAt time.Time                 // the status, last
 	written   *v1alpha1.LuaScriptStatus // as of

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -105,7 +106,7 @@ func (w *world) restart(wait time.Duration) {
 	}
 	w.Reconciler = &Reconciler{
 		client: w.client, events: w.events, registry: w, fleet: w, wait: wait,
-		log: slog.New(slog.DiscardHandler), metrics: m,
+		log: slog.New(slog.DiscardHandler), metrics: m, tracer: noop.Tracer{},
 	}
 }
 

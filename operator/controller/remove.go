@@ -135,7 +135,9 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 		m.deleted, m.say = true, have == nil && m.deleting
 		return nil
 	}
-	_, err = x.registry.Delete(ctx, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
+	traced, end := x.trace(ctx, Delete, false)
+	_, err = x.registry.Delete(traced, x.name, registryclient.Write{Author: spec.Author(x.owner), Owner: x.owner})
+	end(err)
 	if err != nil && script.KindOf(err) != script.NotFound {
 		m.invalidate()
 		f := faultOf(err)

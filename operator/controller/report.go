@@ -126,6 +126,7 @@ func (x *reconciliation) tellOutcome(before, next *v1alpha1.LuaScriptStatus) {
 	if !m.measured {
 		m.measured = true
 		x.metrics.converged.Observe(time.Since(m.seenAt).Seconds())
+		x.traceConvergence()
 	}
 	if s := x.facts.agent; m.announce && s != nil {
 		m.announce = false

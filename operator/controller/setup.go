@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +48,10 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), events: mgr.GetEventRecorder("scriptorium-operator"),
-		registry: cfg.Registry, fleet: cfg.Fleet, wait: cfg.DeleteWait, log: cfg.Log, metrics: m,
+		registry: cfg.Registry, fleet: cfg.Fleet, wait: cfg.DeleteWait, log: cfg.Log, metrics: m, tracer: cfg.Tracer,
+	}
+	if r.tracer == nil {
+		r.tracer = noop.Tracer{}
 	}
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("index the LuaScripts: %w", err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -50,6 +52,8 @@ type Config struct {
 	DeleteWait time.Duration
 	// Resync is how often the registry is asked what it has; DefaultResync if 0.
 	Resync time.Duration
+	// Tracer makes the spans of changes in the registry; nil for none.
+	Tracer trace.Tracer
 }
 
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=scripttenants,verbs=get;list;watch;patch
@@ -69,9 +73,12 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("indexing LuaScripts by their tenant: %w", err)
 	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noop.Tracer{}
+	}
 	r := &reconciler{
 		client: mgr.GetClient(), registry: cfg.Registry, deleteWait: cfg.DeleteWait, resync: cfg.Resync,
-		events: mgr.GetEventRecorder("scriptorium-operator"), now: time.Now,
+		events: mgr.GetEventRecorder("scriptorium-operator"), now: time.Now, tracer: cfg.Tracer,
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("scripttenant").

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, spec v1alpha1.ScriptTenantSpec) *world {
 			return w.status.of(errAPI, func() error { return c.SubResource(name).Patch(ctx, o, p, opts...) })
 		},
 	}
-	w.r = &reconciler{client: interceptor.NewClient(api, between), registry: w, events: w.events, resync: time.Minute, now: time.Now}
+	w.r = &reconciler{client: interceptor.NewClient(api, between), registry: w, events: w.events, resync: time.Minute, now: time.Now, tracer: noop.Tracer{}}
 	return w
 }
 

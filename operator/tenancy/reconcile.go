@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +24,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -50,6 +54,7 @@ type reconciler struct {
 	deleteWait time.Duration
 	resync     time.Duration
 	now        func() time.Time
+	tracer     trace.Tracer
 	memories   sync.Map // string → *memory, by name
 }
 
@@ -112,8 +117,25 @@ func (r *reconciler) patch(ctx context.Context, before, t *v1alpha1.ScriptTenant
 
 // send makes the registry have these settings of t; none if they are nil.
 func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, settings *script.TenantSettings) (script.Tenant, error) {
+	ctx, end := r.trace(ctx, t)
 	set, _, err := r.registry.SetTenant(ctx, t.Name, settings, registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)})
+	end(err)
 	return set, err
+}
+
+// trace begins the span of a change in the registry, in the trace of the annotation.
+func (r *reconciler) trace(ctx context.Context, t *v1alpha1.ScriptTenant) (_ context.Context, end func(error)) {
+	caller, _ := tracecontext.Parse(t.Annotations[v1alpha1.TraceparentAnnotation])
+	ctx, span := r.tracer.Start(tracecontext.With(ctx, caller), "reconcile ScriptTenant", trace.WithAttributes(
+		attribute.String("scriptorium.tenant", tracecontext.Text(t.Name)), attribute.Int64("scriptorium.generation", t.Generation),
+	))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, tracecontext.Text(err.Error()))
+			span.SetAttributes(attribute.String("error.type", string(script.KindOf(err))))
+		}
+		span.End()
+	}
 }
 
 // thawed is how often it is looked whether a freeze of the registry is over.

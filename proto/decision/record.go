@@ -45,7 +45,10 @@ type Record struct {
 	// Masked are JSON pointers to the values that are Mask in the record, Erased to those that it lacks.
 	Masked []string `json:"masked,omitempty"`
 	Erased []string `json:"erased,omitempty"`
-	// Truncated names the members that were too large for the record, which lacks them: "input", "result".
+	// Partial names the members of which the record has chosen fields only: "input", "result".
+	Partial []string `json:"partial,omitempty"`
+	// Truncated names the members that were too large for the record, which lacks them: "input", "result";
+	// or lacks some of: "masked".
 	Truncated []string `json:"truncated,omitempty"`
 }
 

@@ -51,6 +51,27 @@ func (s Subjects) Copies(agent string) string { return s.Prefix + ".copies." + a
 // AllCopies matches those of every agent.
 func (s Subjects) AllCopies() string { return s.Prefix + ".copies.>" }
 
+// Query is where a registry asks agents a question.
+func (s Subjects) Query() string { return s.Prefix + ".query" }
+
+// Answers is where the agent sends its answers.
+func (s Subjects) Answers(agent string) string { return s.Prefix + ".answers." + agent }
+
+// AllAnswers matches those of every agent.
+func (s Subjects) AllAnswers() string { return s.Prefix + ".answers.>" }
+
+// Decisions is where the agent sends the decisions of a script to, if it is told to. The agent comes
+// last, since its name may have dots.
+func (s Subjects) Decisions(name script.Name, agent string) string {
+	return s.Prefix + ".decisions." + name.Tenant + "." + name.Script + "." + agent
+}
+
+// NoName stands for tenant and script in the subject of a decision that names none: no name begins so.
+const NoName = "_"
+
+// Acks is the beginning of the subjects where JetStream acknowledges what the agent has sent.
+func (s Subjects) Acks(agent string) string { return s.Prefix + ".acks." + agent }
+
 // MaxRecall is how many keys a Recall has at most.
 const MaxRecall = 16
 

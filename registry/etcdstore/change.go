@@ -1,10 +1,12 @@
 package etcdstore
 
 import (
+	"context"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -47,12 +49,12 @@ func (s *Store) audited(c *change, audit script.AuditEntry) error {
 
 // operations are all of a transaction that makes this change alone. Its content takes one key,
 // which every such transaction overwrites.
-func (s *Store) operations(c *change) []clientv3.Op {
+func (s *Store) operations(ctx context.Context, c *change) []clientv3.Op {
 	tenant, tombstones := c.object.TenantName(), 0
 	if c.object.Deleted() {
 		tombstones = 1
 	}
-	ops := append(slices.Clip(c.ops), s.touchHeads(tenant)...)
+	ops := append(slices.Clip(c.ops), s.touchHeads(ctx, tenant)...)
 	ops = append(ops, s.countRemovals(tenant, tombstones)...)
 	if c.usage != nil {
 		ops = append(ops, *c.usage)
@@ -66,9 +68,10 @@ func (s *Store) operations(c *change) []clientv3.Op {
 	return ops
 }
 
-// touchHeads is written with each change of the tenant's objects.
-func (s *Store) touchHeads(tenant string) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpPut(s.keys.head(), ""), clientv3.OpPut(s.keys.tenantHead(tenant), "")}
+// touchHeads is written with each change of the tenant's objects. Those who watch the head find in it
+// which trace made the change.
+func (s *Store) touchHeads(ctx context.Context, tenant string) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpPut(s.keys.head(), tracecontext.From(ctx).String()), clientv3.OpPut(s.keys.tenantHead(tenant), "")}
 }
 
 // putBlob stores a source unless it is there, and says that it is needed. It is

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -235,6 +236,7 @@ func (s *Store) add(t *registry.Transaction, kv *mvccpb.KeyValue) bool {
 	switch key := string(kv.Key); {
 	case key == s.keys.head():
 		t.Foreign, t.Written = false, kv.Version
+		t.Trace, _ = tracecontext.Parse(string(kv.Value))
 		return false
 	case key == s.keys.announced(), strings.HasPrefix(key, s.keys.announced()+"/"):
 		t.Sources = append(t.Sources, registry.Source{Digest: script.DigestOf(kv.Value), Content: kv.Value})

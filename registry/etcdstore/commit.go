@@ -63,9 +63,11 @@ func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv
 // apply commits the change of a release, and trims the history if that is due.
 func (s *Store) apply(ctx context.Context, c *change) (*clientv3.TxnResponse, error) {
 	name := c.object.Release.Name
-	resp, err := s.commit(ctx, "change "+name.String(), c.guards,
-		append(s.operations(c), s.countHistory(name)),
+	traced, end := s.begin(ctx, c.object.Key())
+	resp, err := s.commit(traced, "change "+name.String(), c.guards,
+		append(s.operations(traced, c), s.countHistory(name)),
 		append([]clientv3.Op{clientv3.OpGet(s.keys.release(name), clientv3.WithKeysOnly())}, c.asks...))
+	end(outcome(resp, err))
 	if err == nil && resp.Succeeded {
 		s.trimIfDue(ctx, name, resp.Responses[len(resp.Responses)-1])
 	}

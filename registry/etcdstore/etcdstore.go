@@ -12,6 +12,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -37,6 +39,11 @@ type Config struct {
 	Security Security
 	// Candidate is what other replicas see of this one, see Store.Candidates.
 	Candidate string
+	// Observe is told each request to etcd: its gRPC method, how long it took, and whether etcd gave no
+	// answer. It must not block. May be nil.
+	Observe func(method string, took time.Duration, failed bool)
+	// Tracer makes the spans of transactions; nil for none.
+	Tracer trace.Tracer
 
 	options []grpc.DialOption // of tests
 }
@@ -49,6 +56,7 @@ type Store struct {
 	requests  requestLease
 	trouble   *trouble
 	candidate string
+	tracer    trace.Tracer
 	served    served
 	seen      atomic.Int64 // the highest revision of etcd that an answer had
 }
@@ -79,6 +87,7 @@ func Open(cfg Config) (*Store, error) {
 		Logger:               zap.NewNop(),
 		DialOptions:          append([]grpc.DialOption{grpc.WithConnectParams(reconnect)}, cfg.options...),
 	}
+	observer(cfg.Observe).configure(&config)
 	trouble := &trouble{}
 	made, err := cfg.Security.configure(&config, trouble)
 	if err != nil {
@@ -95,6 +104,10 @@ func Open(cfg Config) (*Store, error) {
 		endpoints: strings.Join(cfg.Endpoints, ", "),
 		trouble:   trouble,
 		candidate: cfg.Candidate,
+		tracer:    cfg.Tracer,
+	}
+	if s.tracer == nil {
+		s.tracer = noop.Tracer{}
 	}
 	if cfg.Prefix != "" {
 		s.keys.prefix = normalPrefix(cfg.Prefix)

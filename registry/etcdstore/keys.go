@@ -33,6 +33,7 @@ import (
 //	imported/<tenant>/<name>     scriptorium.registry.v1.HistoryResponse: the lines
 //	                             of history that the script was imported with
 //	changesets/<tenant>/<name>   scriptorium.script.v1.ChangeSet; nobody watches it
+//	hours/<t>/<nn>               scriptorium.registry.v1.UsagePart: see usage.go
 //	audit/<t>-<random>           scriptorium.script.v1.AuditEntry; t falls as time
 //	                             goes on, so that the newest comes first
 //	requests/<tenant>/<name>/<id> JSON of what became of the write with the id; on a
@@ -43,8 +44,9 @@ import (
 //	                             maxAnnounced, which each such transaction overwrites
 //	meta/fleet                   the registry's identity
 //	meta/freeze                  scriptorium.script.v1.Freeze
-//	meta/head                    empty; written by each transaction, so that its
-//	                             mod revision is that of the last one
+//	meta/head                    the W3C traceparent of the transaction, or empty;
+//	                             written by each, so that its mod revision is that
+//	                             of the last one
 //	meta/heads/<tenant>          the same of each tenant; never removed
 //	meta/loss                    how many objects' loss an administrator accepted last
 //	meta/removals/<tenant>       empty; written with each of the tenant's objects that is

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -34,7 +35,7 @@ func (s *Store) AcceptLoss(ctx context.Context, objects int64, freeze script.Rev
 	}
 	resp, err := s.commit(ctx, "accept a loss", []clientv3.Cmp{s.freezeIs(freeze)}, []clientv3.Op{
 		clientv3.OpPut(s.keys.loss(), strconv.FormatInt(objects, 10)),
-		clientv3.OpPut(s.keys.head(), ""),
+		clientv3.OpPut(s.keys.head(), tracecontext.From(ctx).String()),
 		clientv3.OpPut(s.newAuditKey(audit.Time), string(entry)),
 	}, nil)
 	if err != nil {

@@ -58,7 +58,15 @@ func (s *Store) commitTogether(ctx context.Context, c registry.Together, lease c
 	if err != nil {
 		return 0, err
 	}
-	shared := s.sharedBy(j)
+	ctx, end := s.begin(ctx, "several objects of "+j.tenant)
+	revision, err := s.commitJoint(ctx, j)
+	end(revision, err)
+	return revision, err
+}
+
+// commitJoint commits the changes together.
+func (s *Store) commitJoint(ctx context.Context, j *joint) (script.Revision, error) {
+	shared := s.sharedBy(ctx, j)
 	size := sizeOf(shared)
 	for _, ops := range j.lists {
 		size += sizeOf(ops)
@@ -172,10 +180,10 @@ func once(list []registry.Source, s registry.Source) []registry.Source {
 
 // sharedBy are the operations on keys that several changes write, but for contents. A transaction
 // without an object leaves the heads alone: nobody who watches would see it.
-func (s *Store) sharedBy(j *joint) []clientv3.Op {
+func (s *Store) sharedBy(ctx context.Context, j *joint) []clientv3.Op {
 	ops := slices.Clone(j.record)
 	if len(j.lists) > 0 {
-		ops = append(ops, s.touchHeads(j.tenant)...)
+		ops = append(ops, s.touchHeads(ctx, j.tenant)...)
 	}
 	if j.usage != nil {
 		ops = append(ops, *j.usage)

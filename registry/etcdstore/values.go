@@ -187,7 +187,9 @@ func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (scri
 
 // commitObject commits the change of a value, or of a tenant's settings.
 func (s *Store) commitObject(ctx context.Context, c *change) (script.Revision, error) {
-	resp, err := s.commit(ctx, "change "+c.object.Key(), c.guards, s.operations(c), nil)
+	ctx, end := s.begin(ctx, c.object.Key())
+	resp, err := s.commit(ctx, "change "+c.object.Key(), c.guards, s.operations(ctx, c), nil)
+	end(outcome(resp, err))
 	if err != nil {
 		return 0, err
 	}

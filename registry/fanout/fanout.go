@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/protobuf/proto"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/natsconn"
 	"github.com/scriptorium-dev/scriptorium/proto/seal"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
@@ -43,7 +46,9 @@ type Config struct {
 	Reports func(fleet.Report)
 	// RollCalled, if not nil, is called after each message that asks all agents to report.
 	RollCalled func()
-	Log        *slog.Logger
+	// Tracer makes the spans of events whose transactions are traced; nil for none.
+	Tracer trace.Tracer
+	Log    *slog.Logger
 }
 
 // Fanout is a connection to NATS that is kept up for ever. It is safe for
@@ -55,6 +60,7 @@ type Fanout struct {
 	sessions Sessions
 	reports  func(fleet.Report)
 	called   func()
+	tracer   trace.Tracer
 	log      *slog.Logger
 	fleet    atomic.Pointer[string] // whose roll is called
 	warned   time.Time              // of reports that change nothing; used by the subscription alone
@@ -105,10 +111,13 @@ func (f *Fanout) Stats() Stats {
 // Connect returns a Fanout. It does not wait for NATS: if no server can be
 // reached it keeps trying, and what is published meanwhile fails.
 func Connect(cfg Config) (*Fanout, error) {
-	f := &Fanout{subjects: cfg.Subjects, sealer: cfg.Sealer, sessions: cfg.Sessions, rates: rates{}, reports: cfg.Reports, called: cfg.RollCalled, log: cfg.Log}
+	f := &Fanout{subjects: cfg.Subjects, sealer: cfg.Sealer, sessions: cfg.Sessions, rates: rates{}, reports: cfg.Reports, called: cfg.RollCalled, tracer: cfg.Tracer, log: cfg.Log}
 	f.stats.refused = map[string]*atomic.Uint64{}
 	for _, reason := range Reasons() {
 		f.stats.refused[reason] = &atomic.Uint64{}
+	}
+	if f.tracer == nil {
+		f.tracer = noop.Tracer{}
 	}
 	if f.called == nil {
 		f.called = func() {}
@@ -207,8 +216,10 @@ func (f *Fanout) rollCall(nc *nats.Conn, fleetID string) {
 
 // PublishEvent implements feed.Publisher. An event that is larger than the server
 // takes goes out without its sources, which agents then fetch.
-func (f *Fanout) PublishEvent(ctx context.Context, e feed.Event) error {
-	err := f.publish(ctx, f.subjects.Event(e.Group), eventMessage(e))
+func (f *Fanout) PublishEvent(ctx context.Context, e feed.Event) (err error) {
+	ctx, end := f.begin(ctx, &e)
+	defer func() { end(err) }()
+	err = f.publish(ctx, f.subjects.Event(e.Group), eventMessage(e))
 	if errors.Is(err, nats.ErrMaxPayload) && len(e.Sources) > 0 {
 		e.Sources = nil
 		if err = f.publish(ctx, f.subjects.Event(e.Group), eventMessage(e)); err == nil {
@@ -246,6 +257,9 @@ func (f *Fanout) publish(ctx context.Context, subject string, m proto.Message) e
 	data, err := f.sealer.Seal(m)
 	if err != nil {
 		return err
+	}
+	if c := tracecontext.From(ctx); c.Valid() && f.nc.HeadersSupported() {
+		return f.nc.PublishMsg(&nats.Msg{Subject: subject, Data: data, Header: nats.Header{tracecontext.Name: {c.String()}}})
 	}
 	return f.nc.Publish(subject, data)
 }

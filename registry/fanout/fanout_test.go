@@ -176,7 +176,7 @@ func TestPublish(t *testing.T) {
 	sent := time.Unix(1_700_000_001, 0).UTC()
 	beacon := feed.Beacon{
 		Group: "all", Fleet: "F1", Head: 7, Position: mirror.Position{Head: 5, Sums: mirror.Sums{{1, 2, 3, 4}, {5}, {6}}, LossAcceptedAt: 4},
-		Term: 3, Sequence: 9, ReportInterval: 200 * time.Millisecond, SentAt: sent,
+		Term: 3, Sequence: 9, ReportInterval: 200 * time.Millisecond, SentAt: sent, Agents: 120,
 	}
 	if err := f.PublishBeacon(t.Context(), beacon); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestPublish(t *testing.T) {
 	var b eventv1.Beacon
 	if subject := l.next(&b); subject != "test.feed.all.beacon" || !proto.Equal(&b, &eventv1.Beacon{
 		Fleet: "F1", Group: "all", HeadRevision: 7, GroupRevision: 5, Term: 3, Sequence: 9, SentAt: timestamppb.New(sent),
-		ReportInterval: durationpb.New(200 * time.Millisecond), AcceptedLossRevision: 4, SessionKeys: []string{"known"}, Checksums: []*eventv1.Checksum{
+		ReportInterval: durationpb.New(200 * time.Millisecond), AcceptedLossRevision: 4, SessionKeys: []string{"known"}, Agents: 120, Checksums: []*eventv1.Checksum{
 			{Kind: "releases", Sum: wire.Sum{1, 2, 3, 4}.Bytes()}, {Kind: "values", Sum: wire.Sum{5}.Bytes()}, {Kind: "tenants", Sum: wire.Sum{6}.Bytes()},
 		},
 	}) {

@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"math"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -34,6 +36,7 @@ func eventMessage(e feed.Event) *eventv1.Event {
 		Sources:          fromSources(e.Sources),
 		CommittedAt:      timestamppb.New(e.CommittedAt),
 		Removals:         e.Removals,
+		Traceparent:      e.Trace.String(),
 	}
 }
 
@@ -47,6 +50,7 @@ func beaconMessage(b feed.Beacon, sessions Sessions) *eventv1.Beacon {
 		Sequence:       b.Sequence,
 		ReportInterval: durationpb.New(b.ReportInterval),
 		SentAt:         timestamppb.New(b.SentAt),
+		Agents:         int32(min(b.Agents, math.MaxInt32)), //nolint:gosec // it fits
 
 		AcceptedLossRevision: int64(b.Position.LossAcceptedAt),
 		SessionKeys:          sessions.KeyIDs(),

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -32,6 +33,8 @@ type Event struct {
 	CommittedAt time.Time
 	// Removals of the group's objects by registries up to here, if the event removes anything.
 	Removals int64
+	// Trace that made the transaction; zero if none.
+	Trace tracecontext.Context
 }
 
 // Beacon says where the feed of a group is.
@@ -49,7 +52,9 @@ type Beacon struct {
 	Sequence uint64
 	// ReportInterval is the least time between two reports of an agent.
 	ReportInterval time.Duration
-	SentAt         time.Time
+	// Agents of the group that are connected.
+	Agents int
+	SentAt time.Time
 }
 
 // Publisher carries the feed to the fleet. An error means that the fleet did not
@@ -67,6 +72,8 @@ type Config struct {
 	Publisher Publisher
 	// ReportInterval is what beacons ask of agents; 100 ms if nil.
 	ReportInterval func() time.Duration
+	// Agents returns how many agents that follow the tenants are connected; nil if that is not known.
+	Agents func(tenants script.Selector) int
 	// Retention is how long tombstones stay in the mirror;
 	// registry.DefaultTombstoneRetention if 0.
 	Retention time.Duration
@@ -134,6 +141,9 @@ func New(cfg Config) *Feed {
 	if f.cfg.ReportInterval == nil {
 		f.cfg.ReportInterval = func() time.Duration { return minReportInterval }
 	}
+	if f.cfg.Agents == nil {
+		f.cfg.Agents = func(script.Selector) int { return 0 }
+	}
 	f.SetGroups(nil)
 	return f
 }
@@ -200,7 +210,7 @@ func (f *Feed) Apply(t registry.Transaction) {
 
 // event makes the group's event of the transaction, if it touches the group.
 func (f *Feed) event(g *group, t registry.Transaction, sources []registry.Source) (Event, bool) {
-	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision}
+	e := Event{Group: g.name, Fleet: f.fleet, Revision: t.Revision, Previous: g.revision, Trace: t.Trace}
 	var inline []script.Digest
 	for o := range t.Objects() {
 		if !g.tenants.Matches(o.TenantName()) {

@@ -71,6 +71,7 @@ func (f *Feed) beacons() {
 			Term:           f.leading.number,
 			Sequence:       f.leading.sequence,
 			ReportInterval: interval,
+			Agents:         f.cfg.Agents(g.tenants),
 			SentAt:         f.now().UTC(),
 		})
 		if err != nil {

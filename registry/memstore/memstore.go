@@ -12,7 +12,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -32,10 +35,13 @@ type Store struct {
 	versions  map[script.Ref]script.Version
 	history   map[script.Name][]script.HistoryEntry // oldest first
 	audit     []audited                             // in order of time
+	records   []recordedEvent                       // in order of time
+	batches   []timeline.Batch                      // of both, by revision
 	requests  map[request]registry.Done
 	values    map[script.ValueKey]script.Value
 	histories map[script.ValueKey]script.ValueHistory
 	usage     map[string]registry.Usage // by tenant
+	hours     hours
 	tenants   map[string]script.Tenant
 	sets      map[string]script.ChangeSet // by their full names
 
@@ -84,6 +90,7 @@ func New() *Store {
 		values:        map[script.ValueKey]script.Value{},
 		histories:     map[script.ValueKey]script.ValueHistory{},
 		usage:         map[string]registry.Usage{},
+		hours:         hours{parts: map[hourPart]usage.Part{}},
 		tenants:       map[string]script.Tenant{},
 		sets:          map[string]script.ChangeSet{},
 		blobs:         map[script.Digest][]byte{},
@@ -198,7 +205,7 @@ func (s *Store) History(_ context.Context, name script.Name) ([]script.HistoryEn
 }
 
 // Commit implements registry.Store.
-func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, error) {
+func (s *Store) Commit(ctx context.Context, c registry.Commit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayCommit(c); err != nil {
@@ -206,7 +213,7 @@ func (s *Store) Commit(_ context.Context, c registry.Commit) (script.Revision, e
 	}
 	var t transaction
 	s.apply(&t, c)
-	return s.changed(c.Release.Name.Tenant, t), nil
+	return s.changed(ctx, c.Release.Name.Tenant, t), nil
 }
 
 // mayCommit returns an error if a guard of the commit does not hold.
@@ -295,7 +302,7 @@ func (s *Store) change(t *transaction, release script.Release, entry script.Hist
 
 // changed makes t the next transaction, which touched the tenant, and returns its
 // revision.
-func (s *Store) changed(tenant string, t transaction) script.Revision {
+func (s *Store) changed(ctx context.Context, tenant string, t transaction) script.Revision {
 	s.last++
 	s.head = s.last
 	s.heads[tenant] = s.head
@@ -307,7 +314,7 @@ func (s *Store) changed(tenant string, t transaction) script.Revision {
 		}
 	}
 	s.written++
-	t.Revision, t.Written = s.head, s.written
+	t.Revision, t.Written, t.Trace = s.head, s.written, tracecontext.From(ctx)
 	for _, audit := range t.audit {
 		if audit != (script.AuditEntry{}) {
 			audit.Revision = s.head
@@ -321,6 +328,11 @@ func (s *Store) changed(tenant string, t transaction) script.Revision {
 // grow adds the transaction to those that are watched.
 func (s *Store) grow(t registry.Transaction) {
 	s.log = append(s.log, t)
+	s.wake()
+}
+
+// wake has those who watch look again.
+func (s *Store) wake() {
 	close(s.grown)
 	s.grown = make(chan struct{})
 }

@@ -18,7 +18,7 @@ func (s *Store) PutSource(_ context.Context, source []byte) (script.Digest, erro
 }
 
 // Restore implements registry.Store.
-func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revision, error) {
+func (s *Store) Restore(ctx context.Context, r registry.Restoration) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := r.Release.Name
@@ -56,7 +56,7 @@ func (s *Store) Restore(_ context.Context, r registry.Restoration) (script.Revis
 	t := transaction{audit: []script.AuditEntry{r.Audit}}
 	s.change(&t, r.Release, r.History[0])
 	t.announce(r.Announced())
-	return s.changed(name.Tenant, t), nil
+	return s.changed(ctx, name.Tenant, t), nil
 }
 
 // Record implements registry.Store.

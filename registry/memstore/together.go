@@ -52,7 +52,7 @@ func cloneSet(set script.ChangeSet) script.ChangeSet {
 }
 
 // CommitTogether implements registry.Store.
-func (s *Store) CommitTogether(_ context.Context, c registry.Together) (script.Revision, error) {
+func (s *Store) CommitTogether(ctx context.Context, c registry.Together) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tenant, err := s.mayCommitTogether(c)
@@ -84,7 +84,7 @@ func (s *Store) CommitTogether(_ context.Context, c registry.Together) (script.R
 		s.last++
 		return s.last, nil
 	}
-	return s.changed(tenant, t), nil
+	return s.changed(ctx, tenant, t), nil
 }
 
 // mayCommitTogether returns the tenant, or an error if a guard does not hold.

@@ -48,7 +48,7 @@ func (s *Store) sortedValues() []script.Value {
 }
 
 // CommitValue implements registry.Store.
-func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.Revision, error) {
+func (s *Store) CommitValue(ctx context.Context, c registry.ValueCommit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayCommitValue(c); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) CommitValue(_ context.Context, c registry.ValueCommit) (script.R
 	}
 	var t transaction
 	s.applyValue(&t, c)
-	return s.changed(c.Value.Key.Tenant, t), nil
+	return s.changed(ctx, c.Value.Key.Tenant, t), nil
 }
 
 // mayCommitValue returns an error if a guard of the commit does not hold.
@@ -170,7 +170,7 @@ func (s *Store) sortedTenants() []script.Tenant {
 }
 
 // CommitTenant implements registry.Store.
-func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script.Revision, error) {
+func (s *Store) CommitTenant(ctx context.Context, c registry.TenantCommit) (script.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := c.Tenant
@@ -182,5 +182,5 @@ func (s *Store) CommitTenant(_ context.Context, c registry.TenantCommit) (script
 	}
 	t.Revision = s.last + 1
 	s.tenants[t.Name] = t
-	return s.changed(t.Name, transaction{Transaction: registry.Transaction{Tenants: []script.Tenant{t}}, audit: []script.AuditEntry{c.Audit}}), nil
+	return s.changed(ctx, t.Name, transaction{Transaction: registry.Transaction{Tenants: []script.Tenant{t}}, audit: []script.AuditEntry{c.Audit}}), nil
 }

@@ -15,6 +15,7 @@ func (h Harness) runRecords(t *testing.T) {
 	t.Helper()
 	t.Run("Removals", h.testRemovals)
 	t.Run("Freeze", h.testFreeze)
+	h.runTimeline(t)
 }
 
 // frozen is a freeze as a registry writes it.

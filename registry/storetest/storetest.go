@@ -1,5 +1,5 @@
 // Package storetest is the suite that every registry.Store passes. The stores are a
-// registry.Garbage too.
+// registry.Garbage and a usage.Store too.
 package storetest
 
 import (
@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TrimAudit", h.testTrimAudit)
 	t.Run("Requests", h.testRequests)
 	t.Run("NoteRequest", h.testNoteRequest)
+	t.Run("AddAudit", h.testAddAudit)
 	t.Run("OneRequestAtOnce", h.testOneRequestAtOnce)
 	t.Run("Restore", h.testRestore)
 	t.Run("RestoreInPlace", h.testRestoreInPlace)
@@ -74,8 +75,10 @@ func Run(t *testing.T, h Harness) {
 	t.Run("ValuePaging", h.testValuePaging)
 	t.Run("Tenants", h.testTenants)
 	t.Run("ObjectsAreWatched", h.testObjectsAreWatched)
+	t.Run("TransactionsHaveTraces", h.testTransactionsHaveTraces)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
+	t.Run("Usage", h.testUsage)
 	h.runValueHistories(t)
 	h.runExports(t)
 	h.runUnreadable(t)

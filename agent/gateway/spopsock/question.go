@@ -16,7 +16,8 @@ const messageName = "scriptorium"
 type question struct {
 	decision.Question
 	request decision.Request
-	entries int // headers and parameters of the request
+	entries int  // headers and parameters of the request
+	traced  bool // an argument has the trace context, which headers have no say in then
 }
 
 // parseNotify reads the payload of a frame with messages. A payload that is malformed is a
@@ -108,6 +109,8 @@ func (q *question) set(name string, v value) (err error) {
 		r.Route = v.String()
 	case "key":
 		q.Key = v.String()
+	case "traceparent":
+		q.Traceparent, q.traced = v.String(), true
 	default:
 		param, ok := strings.CutPrefix(name, "param.")
 		if !ok || param == "" {
@@ -173,7 +176,7 @@ func (q *question) addHeader(name, value string) {
 	switch {
 	case strings.HasPrefix(name, "scriptorium-"): // these are the agent's own
 		return
-	case name == "traceparent":
+	case name == "traceparent" && !q.traced:
 		q.Traceparent = value
 	}
 	q.entries++

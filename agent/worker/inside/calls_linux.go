@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -117,8 +118,9 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 			call.Script, call.Edition = ref.Name.String(), r
 		}
 	}
-	err := run(ctx, call, reply)
-	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse}
+	used := engine.Used{}
+	err := run(usedBy(ctx, &used), call, reply)
+	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse, Instructions: used.Instructions, Allocated: used.Allocated}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))
 	}

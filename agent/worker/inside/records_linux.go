@@ -69,7 +69,7 @@ func (r *records) Ended(ctx context.Context, e *execute.Ended) error {
 	}
 	if !r.add(p) {
 		if p.strict {
-			return decisionlog.Refused(tenant, errNoRoom)
+			return decisionlog.NotKept(tenant, errNoRoom)
 		}
 		return nil
 	}
@@ -79,11 +79,11 @@ func (r *records) Ended(ctx context.Context, e *execute.Ended) error {
 	select {
 	case err := <-p.kept:
 		if err != nil {
-			return decisionlog.Refused(tenant, err)
+			return decisionlog.NotKept(tenant, err)
 		}
 		return nil
 	case <-ctx.Done():
-		return decisionlog.Refused(tenant, context.Cause(ctx))
+		return decisionlog.NotKept(tenant, context.Cause(ctx))
 	}
 }
 

@@ -93,8 +93,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, observers []execute.Observer, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, observers: observers, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }

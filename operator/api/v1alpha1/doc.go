@@ -25,6 +25,10 @@ const Finalizer = "scriptorium.dev/registry"
 // "true", whatever of it stays in the registry.
 const AbandonAnnotation = "scriptorium.dev/abandon"
 
+// TraceparentAnnotation on an object is the W3C traceparent of the edit that set it: what the operator does
+// about the edit is part of that trace.
+const TraceparentAnnotation = "scriptorium.dev/traceparent"
+
 // AddToScheme adds the types to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &LuaScript{}, &LuaScriptList{}, &ScriptTenant{}, &ScriptTenantList{})

@@ -14,6 +14,8 @@ import (
 	v11 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -43,8 +45,13 @@ type Assignment struct {
 	Capped     bool               `protobuf:"varint,7,opt,name=capped,proto3" json:"capped,omitempty"`
 	Quarantine *QuarantineRequest `protobuf:"bytes,8,opt,name=quarantine,proto3" json:"quarantine,omitempty"`
 	// The agent's name and labels, which decide what of candidates runs here.
-	Agent         string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Agent  string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many scripts have metrics of their own, and whether their histograms have classic buckets.
+	MetricScripts     int64 `protobuf:"varint,21,opt,name=metric_scripts,json=metricScripts,proto3" json:"metric_scripts,omitempty"`
+	ClassicHistograms bool  `protobuf:"varint,22,opt,name=classic_histograms,json=classicHistograms,proto3" json:"classic_histograms,omitempty"`
+	// Which calls are traced; absent for none.
+	Tracing       *CallTracing `protobuf:"bytes,11,opt,name=tracing,proto3" json:"tracing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +156,96 @@ func (x *Assignment) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Assignment) GetMetricScripts() int64 {
+	if x != nil {
+		return x.MetricScripts
+	}
+	return 0
+}
+
+func (x *Assignment) GetClassicHistograms() bool {
+	if x != nil {
+		return x.ClassicHistograms
+	}
+	return false
+}
+
+func (x *Assignment) GetTracing() *CallTracing {
+	if x != nil {
+		return x.Tracing
+	}
+	return nil
+}
+
+// CallTracing says which calls are traced: see calltrace.Config.
+type CallTracing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parent        bool                   `protobuf:"varint,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	Ratio         float64                `protobuf:"fixed64,2,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	Rate          int32                  `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`
+	Continues     bool                   `protobuf:"varint,4,opt,name=continues,proto3" json:"continues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallTracing) Reset() {
+	*x = CallTracing{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallTracing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallTracing) ProtoMessage() {}
+
+func (x *CallTracing) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallTracing.ProtoReflect.Descriptor instead.
+func (*CallTracing) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CallTracing) GetParent() bool {
+	if x != nil {
+		return x.Parent
+	}
+	return false
+}
+
+func (x *CallTracing) GetRatio() float64 {
+	if x != nil {
+		return x.Ratio
+	}
+	return 0
+}
+
+func (x *CallTracing) GetRate() int32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *CallTracing) GetContinues() bool {
+	if x != nil {
+		return x.Continues
+	}
+	return false
+}
+
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Put   []*v1.Object           `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
@@ -163,7 +260,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -175,7 +272,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[1]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -188,7 +285,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ApplyRequest) GetPut() []*v1.Object {
@@ -220,7 +317,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -232,7 +329,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -245,7 +342,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 type ServeRequest struct {
@@ -256,7 +353,7 @@ type ServeRequest struct {
 
 func (x *ServeRequest) Reset() {
 	*x = ServeRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +365,7 @@ func (x *ServeRequest) String() string {
 func (*ServeRequest) ProtoMessage() {}
 
 func (x *ServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +378,7 @@ func (x *ServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeRequest.ProtoReflect.Descriptor instead.
 func (*ServeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 type ServeResponse struct {
@@ -292,7 +389,7 @@ type ServeResponse struct {
 
 func (x *ServeResponse) Reset() {
 	*x = ServeResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +401,7 @@ func (x *ServeResponse) String() string {
 func (*ServeResponse) ProtoMessage() {}
 
 func (x *ServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +414,7 @@ func (x *ServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeResponse.ProtoReflect.Descriptor instead.
 func (*ServeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 // A call that came to a socket of the agent. It and its answer travel in frames, over
@@ -347,7 +444,7 @@ type ExecuteRequest struct {
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +456,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +469,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecuteRequest) GetScript() string {
@@ -446,14 +543,17 @@ type ExecuteResponse struct {
 	// What went wrong, if something did.
 	Error *v11.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// The version may have an on_response.
-	OnResponse    bool `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	OnResponse bool `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	// What the program used.
+	Instructions  uint64 `protobuf:"varint,6,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Allocated     uint64 `protobuf:"varint,7,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +565,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +578,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExecuteResponse) GetResults() [][]byte {
@@ -516,6 +616,20 @@ func (x *ExecuteResponse) GetOnResponse() bool {
 	return false
 }
 
+func (x *ExecuteResponse) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *ExecuteResponse) GetAllocated() uint64 {
+	if x != nil {
+		return x.Allocated
+	}
+	return 0
+}
+
 type QuarantineRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Scripts []*Quarantined         `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
@@ -528,7 +642,7 @@ type QuarantineRequest struct {
 
 func (x *QuarantineRequest) Reset() {
 	*x = QuarantineRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +654,7 @@ func (x *QuarantineRequest) String() string {
 func (*QuarantineRequest) ProtoMessage() {}
 
 func (x *QuarantineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +667,7 @@ func (x *QuarantineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QuarantineRequest) GetScripts() []*Quarantined {
@@ -582,7 +696,7 @@ type Quarantined struct {
 
 func (x *Quarantined) Reset() {
 	*x = Quarantined{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +708,7 @@ func (x *Quarantined) String() string {
 func (*Quarantined) ProtoMessage() {}
 
 func (x *Quarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +721,7 @@ func (x *Quarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantined.ProtoReflect.Descriptor instead.
 func (*Quarantined) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Quarantined) GetScript() string {
@@ -632,7 +746,7 @@ type QuarantineResponse struct {
 
 func (x *QuarantineResponse) Reset() {
 	*x = QuarantineResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +758,7 @@ func (x *QuarantineResponse) String() string {
 func (*QuarantineResponse) ProtoMessage() {}
 
 func (x *QuarantineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +771,7 @@ func (x *QuarantineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 type DrainRequest struct {
@@ -668,7 +782,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +794,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +807,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 type DrainResponse struct {
@@ -704,7 +818,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +830,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +843,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 type ContentRequest struct {
@@ -741,7 +855,7 @@ type ContentRequest struct {
 
 func (x *ContentRequest) Reset() {
 	*x = ContentRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +867,7 @@ func (x *ContentRequest) String() string {
 func (*ContentRequest) ProtoMessage() {}
 
 func (x *ContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +880,7 @@ func (x *ContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentRequest.ProtoReflect.Descriptor instead.
 func (*ContentRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ContentRequest) GetDigest() []byte {
@@ -785,7 +899,7 @@ type ContentResponse struct {
 
 func (x *ContentResponse) Reset() {
 	*x = ContentResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +911,7 @@ func (x *ContentResponse) String() string {
 func (*ContentResponse) ProtoMessage() {}
 
 func (x *ContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +924,7 @@ func (x *ContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentResponse.ProtoReflect.Descriptor instead.
 func (*ContentResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ContentResponse) GetContent() []byte {
@@ -831,7 +945,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +957,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +970,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LogRequest) GetLines() []*LogLine {
@@ -888,7 +1002,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1014,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1027,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogLine) GetLevel() string {
@@ -959,7 +1073,7 @@ type LogResponse struct {
 
 func (x *LogResponse) Reset() {
 	*x = LogResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1085,7 @@ func (x *LogResponse) String() string {
 func (*LogResponse) ProtoMessage() {}
 
 func (x *LogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1098,7 @@ func (x *LogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogResponse.ProtoReflect.Descriptor instead.
 func (*LogResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 type CountRequest struct {
@@ -996,7 +1110,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1122,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1135,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CountRequest) GetCounts() []*Count {
@@ -1052,7 +1166,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1178,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1191,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Count) GetScript() string {
@@ -1137,7 +1251,7 @@ type CountResponse struct {
 
 func (x *CountResponse) Reset() {
 	*x = CountResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1263,7 @@ func (x *CountResponse) String() string {
 func (*CountResponse) ProtoMessage() {}
 
 func (x *CountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1276,672 @@ func (x *CountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
 func (*CountResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+}
+
+type ProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// All versions if 0.
+	Version  uint64               `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// For EndProfile.
+	Id            string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ProfileRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ProfileRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Parts []*v1.ScriptProfile    `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Calls of further versions, which are not in parts.
+	OtherCalls    uint64 `protobuf:"varint,2,opt,name=other_calls,json=otherCalls,proto3" json:"other_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileResponse) Reset() {
+	*x = ProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileResponse) ProtoMessage() {}
+
+func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
+func (*ProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ProfileResponse) GetParts() []*v1.ScriptProfile {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ProfileResponse) GetOtherCalls() uint64 {
+	if x != nil {
+		return x.OtherCalls
+	}
+	return 0
+}
+
+type EndProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script        string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileRequest) Reset() {
+	*x = EndProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileRequest) ProtoMessage() {}
+
+func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileRequest.ProtoReflect.Descriptor instead.
+func (*EndProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *EndProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type EndProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// There was such a profile.
+	Ended         bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileResponse) Reset() {
+	*x = EndProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileResponse) ProtoMessage() {}
+
+func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileResponse.ProtoReflect.Descriptor instead.
+func (*EndProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EndProfileResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+type CallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 64.
+	Scripts       []*ScriptCalls `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CallsRequest) GetScripts() []*ScriptCalls {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+// What was counted of a script's calls since the last time.
+type ScriptCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant. Empty: all scripts that have no metrics of their own.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// Calls by outcome, in the order of package meter.
+	Outcomes []uint64 `protobuf:"varint,2,rep,packed,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Calls by how long they took: the number of the first bucket of package meter, and the counts from
+	// there on.
+	FirstBucket int32    `protobuf:"varint,3,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets     []uint64 `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	TookNanos   int64    `protobuf:"varint,5,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	// With a turn on a processor.
+	RanNanos       int64  `protobuf:"varint,6,opt,name=ran_nanos,json=ranNanos,proto3" json:"ran_nanos,omitempty"`
+	Instructions   uint64 `protobuf:"varint,7,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	AllocatedBytes uint64 `protobuf:"varint,8,opt,name=allocated_bytes,json=allocatedBytes,proto3" json:"allocated_bytes,omitempty"`
+	BytesIn        uint64 `protobuf:"varint,9,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut       uint64 `protobuf:"varint,10,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	DroppedLines   uint64 `protobuf:"varint,11,opt,name=dropped_lines,json=droppedLines,proto3" json:"dropped_lines,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ScriptCalls) Reset() {
+	*x = ScriptCalls{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptCalls) ProtoMessage() {}
+
+func (x *ScriptCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptCalls.ProtoReflect.Descriptor instead.
+func (*ScriptCalls) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ScriptCalls) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ScriptCalls) GetOutcomes() []uint64 {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetFirstBucket() int32 {
+	if x != nil {
+		return x.FirstBucket
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetRanNanos() int64 {
+	if x != nil {
+		return x.RanNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetAllocatedBytes() uint64 {
+	if x != nil {
+		return x.AllocatedBytes
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetDroppedLines() uint64 {
+	if x != nil {
+		return x.DroppedLines
+	}
+	return 0
+}
+
+type CallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsResponse) Reset() {
+	*x = CallsResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsResponse) ProtoMessage() {}
+
+func (x *CallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
+func (*CallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+}
+
+type TraceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Calls []*TracedCall          `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Calls that were left out before these.
+	Dropped       uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceRequest) Reset() {
+	*x = TraceRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceRequest) ProtoMessage() {}
+
+func (x *TraceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
+func (*TraceRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *TraceRequest) GetCalls() []*TracedCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TraceRequest) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// TracedCall is a call that has ended.
+type TracedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant; empty if there is no such script, and asked is what the caller named.
+	Script     string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Asked      string `protobuf:"bytes,2,opt,name=asked,proto3" json:"asked,omitempty"`
+	Version    uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Digest     []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	OnResponse bool   `protobuf:"varint,5,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	Protocol   string `protobuf:"bytes,6,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Caller     string `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
+	// What went wrong, if something did.
+	Error         *v11.Error             `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	Start         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start,proto3" json:"start,omitempty"`
+	Took          *durationpb.Duration   `protobuf:"bytes,10,opt,name=took,proto3" json:"took,omitempty"`
+	Instructions  uint64                 `protobuf:"varint,11,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Allocated     uint64                 `protobuf:"varint,12,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	Traceparent   string                 `protobuf:"bytes,13,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedCall) Reset() {
+	*x = TracedCall{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedCall) ProtoMessage() {}
+
+func (x *TracedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedCall.ProtoReflect.Descriptor instead.
+func (*TracedCall) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *TracedCall) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *TracedCall) GetAsked() string {
+	if x != nil {
+		return x.Asked
+	}
+	return ""
+}
+
+func (x *TracedCall) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TracedCall) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *TracedCall) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
+}
+
+func (x *TracedCall) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *TracedCall) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *TracedCall) GetError() *v11.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *TracedCall) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *TracedCall) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *TracedCall) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *TracedCall) GetAllocated() uint64 {
+	if x != nil {
+		return x.Allocated
+	}
+	return 0
+}
+
+func (x *TracedCall) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+type TraceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceResponse) Reset() {
+	*x = TraceResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceResponse) ProtoMessage() {}
+
+func (x *TraceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
+func (*TraceResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 type RecordRequest struct {
@@ -1176,7 +1955,7 @@ type RecordRequest struct {
 
 func (x *RecordRequest) Reset() {
 	*x = RecordRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1967,7 @@ func (x *RecordRequest) String() string {
 func (*RecordRequest) ProtoMessage() {}
 
 func (x *RecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1980,7 @@ func (x *RecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
 func (*RecordRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RecordRequest) GetRecords() []*Record {
@@ -1253,7 +2032,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +2044,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +2057,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Record) GetStartUnixNanos() int64 {
@@ -1446,7 +2225,7 @@ type RecordResponse struct {
 
 func (x *RecordResponse) Reset() {
 	*x = RecordResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +2237,7 @@ func (x *RecordResponse) String() string {
 func (*RecordResponse) ProtoMessage() {}
 
 func (x *RecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +2250,7 @@ func (x *RecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordResponse.ProtoReflect.Descriptor instead.
 func (*RecordResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordResponse) GetRefused() []int32 {
@@ -1492,7 +2271,7 @@ var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xb4\x03\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\xc8\x04\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1510,10 +2289,18 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"quarantine\x12\x14\n" +
 	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12%\n" +
+	"\x0emetric_scripts\x18\x15 \x01(\x03R\rmetricScripts\x12-\n" +
+	"\x12classic_histograms\x18\x16 \x01(\bR\x11classicHistograms\x12<\n" +
+	"\atracing\x18\v \x01(\v2\".scriptorium.worker.v1.CallTracingR\atracing\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"m\n" +
+	"\vCallTracing\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\bR\x06parent\x12\x14\n" +
+	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x05R\x04rate\x12\x1c\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"j\n" +
 	"\fApplyRequest\x12.\n" +
 	"\x03put\x18\x01 \x03(\v2\x1c.scriptorium.event.v1.ObjectR\x03put\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\tR\x04gone\x12\x16\n" +
@@ -1531,14 +2318,16 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\von_response\x18\a \x01(\bR\n" +
 	"onResponse\x12\x1a\n" +
 	"\bprotocol\x18\b \x01(\tR\bprotocol\x12\x16\n" +
-	"\x06caller\x18\t \x01(\tR\x06caller\"\xb2\x01\n" +
+	"\x06caller\x18\t \x01(\tR\x06caller\"\xf4\x01\n" +
 	"\x0fExecuteResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\fR\aresults\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x122\n" +
 	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x1f\n" +
 	"\von_response\x18\x05 \x01(\bR\n" +
-	"onResponse\"m\n" +
+	"onResponse\x12\"\n" +
+	"\finstructions\x18\x06 \x01(\x04R\finstructions\x12\x1c\n" +
+	"\tallocated\x18\a \x01(\x04R\tallocated\"m\n" +
 	"\x11QuarantineRequest\x12<\n" +
 	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.QuarantinedR\ascripts\x12\x1a\n" +
 	"\bsuspects\x18\x02 \x03(\tR\bsuspects\"Y\n" +
@@ -1574,7 +2363,59 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse\"b\n" +
+	"\rCountResponse\"\x89\x01\n" +
+	"\x0eProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"m\n" +
+	"\x0fProfileResponse\x129\n" +
+	"\x05parts\x18\x01 \x03(\v2#.scriptorium.event.v1.ScriptProfileR\x05parts\x12\x1f\n" +
+	"\vother_calls\x18\x02 \x01(\x04R\n" +
+	"otherCalls\";\n" +
+	"\x11EndProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"*\n" +
+	"\x12EndProfileResponse\x12\x14\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"L\n" +
+	"\fCallsRequest\x12<\n" +
+	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.ScriptCallsR\ascripts\"\xe4\x02\n" +
+	"\vScriptCalls\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x1a\n" +
+	"\boutcomes\x18\x02 \x03(\x04R\boutcomes\x12!\n" +
+	"\ffirst_bucket\x18\x03 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\x04R\abuckets\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x05 \x01(\x03R\ttookNanos\x12\x1b\n" +
+	"\tran_nanos\x18\x06 \x01(\x03R\branNanos\x12\"\n" +
+	"\finstructions\x18\a \x01(\x04R\finstructions\x12'\n" +
+	"\x0fallocated_bytes\x18\b \x01(\x04R\x0eallocatedBytes\x12\x19\n" +
+	"\bbytes_in\x18\t \x01(\x04R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\n" +
+	" \x01(\x04R\bbytesOut\x12#\n" +
+	"\rdropped_lines\x18\v \x01(\x04R\fdroppedLines\"\x0f\n" +
+	"\rCallsResponse\"a\n" +
+	"\fTraceRequest\x127\n" +
+	"\x05calls\x18\x01 \x03(\v2!.scriptorium.worker.v1.TracedCallR\x05calls\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"\xba\x03\n" +
+	"\n" +
+	"TracedCall\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x14\n" +
+	"\x05asked\x18\x02 \x01(\tR\x05asked\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x1f\n" +
+	"\von_response\x18\x05 \x01(\bR\n" +
+	"onResponse\x12\x1a\n" +
+	"\bprotocol\x18\x06 \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06caller\x18\a \x01(\tR\x06caller\x122\n" +
+	"\x05error\x18\b \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x120\n" +
+	"\x05start\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12-\n" +
+	"\x04took\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\"\n" +
+	"\finstructions\x18\v \x01(\x04R\finstructions\x12\x1c\n" +
+	"\tallocated\x18\f \x01(\x04R\tallocated\x12 \n" +
+	"\vtraceparent\x18\r \x01(\tR\vtraceparent\"\x0f\n" +
+	"\rTraceResponse\"b\n" +
 	"\rRecordRequest\x127\n" +
 	"\arecords\x18\x01 \x03(\v2\x1d.scriptorium.worker.v1.RecordR\arecords\x12\x18\n" +
 	"\adropped\x18\x02 \x01(\x03R\adropped\"\x8d\x05\n" +
@@ -1606,17 +2447,22 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06fields\x18\x16 \x01(\rR\x06fields\"B\n" +
 	"\x0eRecordResponse\x12\x18\n" +
 	"\arefused\x18\x01 \x03(\x05R\arefused\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xe7\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xa4\x04\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xd9\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse\x12X\n" +
+	"\aProfile\x12%.scriptorium.worker.v1.ProfileRequest\x1a&.scriptorium.worker.v1.ProfileResponse\x12a\n" +
+	"\n" +
+	"EndProfile\x12(.scriptorium.worker.v1.EndProfileRequest\x1a).scriptorium.worker.v1.EndProfileResponse2\x81\x04\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
-	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12U\n" +
+	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12R\n" +
+	"\x05Calls\x12#.scriptorium.worker.v1.CallsRequest\x1a$.scriptorium.worker.v1.CallsResponse\x12R\n" +
+	"\x05Trace\x12#.scriptorium.worker.v1.TraceRequest\x1a$.scriptorium.worker.v1.TraceResponse\x12U\n" +
 	"\x06Record\x12$.scriptorium.worker.v1.RecordRequest\x1a%.scriptorium.worker.v1.RecordResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
@@ -1631,70 +2477,100 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
-	(*Assignment)(nil),         // 0: scriptorium.worker.v1.Assignment
-	(*ApplyRequest)(nil),       // 1: scriptorium.worker.v1.ApplyRequest
-	(*ApplyResponse)(nil),      // 2: scriptorium.worker.v1.ApplyResponse
-	(*ServeRequest)(nil),       // 3: scriptorium.worker.v1.ServeRequest
-	(*ServeResponse)(nil),      // 4: scriptorium.worker.v1.ServeResponse
-	(*ExecuteRequest)(nil),     // 5: scriptorium.worker.v1.ExecuteRequest
-	(*ExecuteResponse)(nil),    // 6: scriptorium.worker.v1.ExecuteResponse
-	(*QuarantineRequest)(nil),  // 7: scriptorium.worker.v1.QuarantineRequest
-	(*Quarantined)(nil),        // 8: scriptorium.worker.v1.Quarantined
-	(*QuarantineResponse)(nil), // 9: scriptorium.worker.v1.QuarantineResponse
-	(*DrainRequest)(nil),       // 10: scriptorium.worker.v1.DrainRequest
-	(*DrainResponse)(nil),      // 11: scriptorium.worker.v1.DrainResponse
-	(*ContentRequest)(nil),     // 12: scriptorium.worker.v1.ContentRequest
-	(*ContentResponse)(nil),    // 13: scriptorium.worker.v1.ContentResponse
-	(*LogRequest)(nil),         // 14: scriptorium.worker.v1.LogRequest
-	(*LogLine)(nil),            // 15: scriptorium.worker.v1.LogLine
-	(*LogResponse)(nil),        // 16: scriptorium.worker.v1.LogResponse
-	(*CountRequest)(nil),       // 17: scriptorium.worker.v1.CountRequest
-	(*Count)(nil),              // 18: scriptorium.worker.v1.Count
-	(*CountResponse)(nil),      // 19: scriptorium.worker.v1.CountResponse
-	(*RecordRequest)(nil),      // 20: scriptorium.worker.v1.RecordRequest
-	(*Record)(nil),             // 21: scriptorium.worker.v1.Record
-	(*RecordResponse)(nil),     // 22: scriptorium.worker.v1.RecordResponse
-	nil,                        // 23: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),          // 24: scriptorium.event.v1.Object
-	(*v11.Error)(nil),          // 25: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),      // 26: scriptorium.script.v1.StepCalls
+	(*Assignment)(nil),            // 0: scriptorium.worker.v1.Assignment
+	(*CallTracing)(nil),           // 1: scriptorium.worker.v1.CallTracing
+	(*ApplyRequest)(nil),          // 2: scriptorium.worker.v1.ApplyRequest
+	(*ApplyResponse)(nil),         // 3: scriptorium.worker.v1.ApplyResponse
+	(*ServeRequest)(nil),          // 4: scriptorium.worker.v1.ServeRequest
+	(*ServeResponse)(nil),         // 5: scriptorium.worker.v1.ServeResponse
+	(*ExecuteRequest)(nil),        // 6: scriptorium.worker.v1.ExecuteRequest
+	(*ExecuteResponse)(nil),       // 7: scriptorium.worker.v1.ExecuteResponse
+	(*QuarantineRequest)(nil),     // 8: scriptorium.worker.v1.QuarantineRequest
+	(*Quarantined)(nil),           // 9: scriptorium.worker.v1.Quarantined
+	(*QuarantineResponse)(nil),    // 10: scriptorium.worker.v1.QuarantineResponse
+	(*DrainRequest)(nil),          // 11: scriptorium.worker.v1.DrainRequest
+	(*DrainResponse)(nil),         // 12: scriptorium.worker.v1.DrainResponse
+	(*ContentRequest)(nil),        // 13: scriptorium.worker.v1.ContentRequest
+	(*ContentResponse)(nil),       // 14: scriptorium.worker.v1.ContentResponse
+	(*LogRequest)(nil),            // 15: scriptorium.worker.v1.LogRequest
+	(*LogLine)(nil),               // 16: scriptorium.worker.v1.LogLine
+	(*LogResponse)(nil),           // 17: scriptorium.worker.v1.LogResponse
+	(*CountRequest)(nil),          // 18: scriptorium.worker.v1.CountRequest
+	(*Count)(nil),                 // 19: scriptorium.worker.v1.Count
+	(*CountResponse)(nil),         // 20: scriptorium.worker.v1.CountResponse
+	(*ProfileRequest)(nil),        // 21: scriptorium.worker.v1.ProfileRequest
+	(*ProfileResponse)(nil),       // 22: scriptorium.worker.v1.ProfileResponse
+	(*EndProfileRequest)(nil),     // 23: scriptorium.worker.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),    // 24: scriptorium.worker.v1.EndProfileResponse
+	(*CallsRequest)(nil),          // 25: scriptorium.worker.v1.CallsRequest
+	(*ScriptCalls)(nil),           // 26: scriptorium.worker.v1.ScriptCalls
+	(*CallsResponse)(nil),         // 27: scriptorium.worker.v1.CallsResponse
+	(*TraceRequest)(nil),          // 28: scriptorium.worker.v1.TraceRequest
+	(*TracedCall)(nil),            // 29: scriptorium.worker.v1.TracedCall
+	(*TraceResponse)(nil),         // 30: scriptorium.worker.v1.TraceResponse
+	(*RecordRequest)(nil),         // 31: scriptorium.worker.v1.RecordRequest
+	(*Record)(nil),                // 32: scriptorium.worker.v1.Record
+	(*RecordResponse)(nil),        // 33: scriptorium.worker.v1.RecordResponse
+	nil,                           // 34: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),             // 35: scriptorium.event.v1.Object
+	(*v11.Error)(nil),             // 36: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),         // 37: scriptorium.script.v1.StepCalls
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*v1.ScriptProfile)(nil),      // 39: scriptorium.event.v1.ScriptProfile
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
-	7,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	23, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
-	24, // 2: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	25, // 3: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
-	8,  // 4: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	25, // 5: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
-	15, // 6: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
-	18, // 7: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	26, // 8: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	26, // 9: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	21, // 10: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
-	25, // 11: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
-	1,  // 12: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	3,  // 13: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	7,  // 14: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	10, // 15: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	12, // 16: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	14, // 17: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	17, // 18: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	20, // 19: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
-	2,  // 20: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	4,  // 21: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	9,  // 22: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	11, // 23: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	13, // 24: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	16, // 25: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	19, // 26: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	22, // 27: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
-	20, // [20:28] is the sub-list for method output_type
-	12, // [12:20] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
+	34, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	1,  // 2: scriptorium.worker.v1.Assignment.tracing:type_name -> scriptorium.worker.v1.CallTracing
+	35, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	36, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	9,  // 5: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
+	36, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	16, // 7: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
+	19, // 8: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
+	37, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	37, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	38, // 11: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
+	39, // 12: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
+	26, // 13: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
+	29, // 14: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
+	36, // 15: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
+	40, // 16: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
+	38, // 17: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
+	32, // 18: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
+	36, // 19: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
+	2,  // 20: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	4,  // 21: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	8,  // 22: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	11, // 23: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	21, // 24: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
+	23, // 25: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
+	13, // 26: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	15, // 27: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	18, // 28: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	25, // 29: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
+	28, // 30: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
+	31, // 31: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
+	3,  // 32: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	5,  // 33: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	10, // 34: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	12, // 35: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	22, // 36: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
+	24, // 37: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
+	14, // 38: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	17, // 39: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	20, // 40: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	27, // 41: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
+	30, // 42: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
+	33, // 43: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
+	32, // [32:44] is the sub-list for method output_type
+	20, // [20:32] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1708,7 +2584,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -41,6 +41,18 @@ capabilities:
     - ALL
 {{- end }}
 
+{{/* The environment of what sends traces. */}}
+{{- define "scriptorium.tracingEnv" -}}
+{{- with .Values.tracing -}}
+{{- if .endpoint -}}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .endpoint | quote }}
+- name: OTEL_EXPORTER_OTLP_PROTOCOL
+  value: {{ .protocol }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Where the pods of a part may run. */}}
 {{- define "scriptorium.placement" -}}
 {{- with .root.Values.image.pullSecrets }}

@@ -1,0 +1,215 @@
+// Package otlpsink sends decisions as log records of OpenTelemetry: the body is the record's JSON, and
+// the trace and the span are those of the call.
+package otlpsink
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/deliver"
+	"github.com/scriptorium-dev/scriptorium/proto/decision"
+)
+
+// Scope is the instrumentation scope of the records, and EventName the name of the event.
+const (
+	Scope     = "github.com/scriptorium-dev/scriptorium/decisions"
+	EventName = "scriptorium.decision"
+)
+
+// Bounds of one export: collectors take 4 MiB over gRPC by default.
+const (
+	maxBytes   = 1 << 20
+	maxRecords = 512
+)
+
+// Config of a Sink.
+type Config struct {
+	// Exporter sends the records; it is not to try again itself. The sink closes it.
+	Exporter sdklog.Exporter
+	// Resource is the process that the records are of.
+	Resource *resource.Resource
+	// Courier says how it tries again. Its Collector is set here.
+	Courier deliver.Config
+
+	Log *slog.Logger // nil means slog.Default()
+}
+
+// Sink is a decisionlog.Sink.
+type Sink struct {
+	exporter sdklog.Exporter
+	logger   log.Logger
+	batch    batch
+	courier  *deliver.Courier
+}
+
+var _ decisionlog.Sink = (*Sink)(nil)
+
+// New returns a sink.
+func New(cfg Config) *Sink {
+	cfg.Courier.Collector, cfg.Courier.Log = "OTLP", cfg.Log
+	s := &Sink{exporter: cfg.Exporter, courier: deliver.New(cfg.Courier)}
+	options := []sdklog.LoggerProviderOption{sdklog.WithProcessor(&s.batch)}
+	if cfg.Resource != nil {
+		options = append(options, sdklog.WithResource(cfg.Resource))
+	}
+	s.logger = sdklog.NewLoggerProvider(options...).Logger(Scope)
+	return s
+}
+
+// batch is the processor that collects records for the next export.
+type batch struct{ records []sdklog.Record }
+
+// OnEmit is sdklog.Processor's.
+func (b *batch) OnEmit(_ context.Context, r *sdklog.Record) error {
+	b.records = append(b.records, r.Clone())
+	return nil
+}
+
+// Enabled is sdklog.Processor's.
+func (*batch) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+
+// Shutdown is sdklog.Processor's.
+func (*batch) Shutdown(context.Context) error { return nil }
+
+// ForceFlush is sdklog.Processor's.
+func (*batch) ForceFlush(context.Context) error { return nil }
+
+// Write exports the records.
+func (s *Sink) Write(ctx context.Context, records [][]byte) error {
+	for len(records) > 0 {
+		s.batch.records = s.batch.records[:0]
+		size := 0
+		for size < maxBytes && len(s.batch.records) < maxRecords && len(records) > 0 {
+			size += len(records[0])
+			s.emit(records[0])
+			records = records[1:]
+		}
+		accepted := 0
+		err := s.courier.Send(ctx, len(s.batch.records), func(ctx context.Context) (err error) {
+			accepted, err = answered(s.exporter.Export(ctx, s.batch.records), len(s.batch.records))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if rejected := len(s.batch.records) - accepted; accepted > 0 && rejected > 0 {
+			s.courier.Reject(rejected, errPartly)
+		}
+	}
+	clear(s.batch.records) // their texts are not needed any more
+	return s.courier.Rejected()
+}
+
+// errPartly is why records are missing that the collector has rejected among others.
+var errPartly = errors.New("the collector has rejected them, and taken others of the same request")
+
+// emit adds the record to the batch.
+func (s *Sink) emit(record []byte) {
+	var head decision.Record
+	_ = json.Unmarshal(record, &head) // what cannot be read is text all the same
+	var r log.Record
+	r.SetTimestamp(head.Timestamp)
+	r.SetObservedTimestamp(time.Now())
+	r.SetEventName(EventName)
+	// Text that is not UTF-8 would make the whole request void.
+	r.SetBody(attribute.StringValue(string(bytes.ToValidUTF8(record, []byte("\uFFFD")))))
+	severity := log.SeverityInfo
+	if head.Outcome != decision.OutcomeOK {
+		severity = log.SeverityError
+	}
+	r.SetSeverity(severity)
+	r.SetSeverityText(severity.String())
+	for _, a := range []struct{ key, value string }{
+		{"scriptorium.decision_id", head.ID},
+		{"scriptorium.tenant", head.Tenant},
+		{"scriptorium.script", head.Script},
+		{"scriptorium.outcome", head.Outcome},
+	} {
+		if a.value != "" {
+			r.AddAttributes(attribute.String(a.key, a.value))
+		}
+	}
+	if head.Version != 0 {
+		r.AddAttributes(attribute.Int64("scriptorium.version", int64(head.Version)))
+	}
+	s.logger.Emit(trace.ContextWithRemoteSpanContext(context.Background(), spanOf(&head)), r)
+}
+
+// spanOf returns the span of the call, as far as the record names it.
+func spanOf(head *decision.Record) trace.SpanContext {
+	var cfg trace.SpanContextConfig
+	if len(head.TraceID) == 2*len(cfg.TraceID) {
+		_, _ = hex.Decode(cfg.TraceID[:], []byte(head.TraceID)) // an id that is none is an id of nothing
+	}
+	if len(head.SpanID) == 2*len(cfg.SpanID) {
+		_, _ = hex.Decode(cfg.SpanID[:], []byte(head.SpanID))
+	}
+	return trace.NewSpanContext(cfg)
+}
+
+// partial matches what the exporters say of records that were rejected among others.
+var partial = regexp.MustCompile(`OTLP partial success: .* \((\d+) logs rejected\)`)
+
+// answered returns how many of the records the collector has accepted. The error is one of the courier's.
+func answered(err error, records int) (accepted int, _ error) {
+	if err == nil {
+		return records, nil
+	}
+	if m := partial.FindStringSubmatch(err.Error()); m != nil {
+		if n, parseErr := strconv.Atoi(m[1]); parseErr == nil && n < records {
+			return records - n, nil
+		}
+		return 0, deliver.Permanent(err)
+	}
+	if passes(err) {
+		return 0, err
+	}
+	return 0, deliver.Permanent(err)
+}
+
+// passes reports whether the error may be gone at the next attempt. Those that nobody knows do not: one
+// that stays would hold up all records for ever.
+func passes(err error) bool {
+	if s, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		switch s.GRPCStatus().Code() {
+		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss, codes.ResourceExhausted:
+			return true
+		}
+		return false
+	}
+	_, isURL := errors.AsType[*url.Error](err)
+	_, isNet := errors.AsType[net.Error](err)
+	return isURL || isNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		strings.Contains(err.Error(), "retry-able request failure") // of the exporter over HTTP, which has no type for others
+}
+
+// Close closes the exporter.
+func (s *Sink) Close(ctx context.Context) error {
+	if err := s.exporter.Shutdown(ctx); err != nil {
+		return fmt.Errorf("close the exporter of decisions: %w", err)
+	}
+	return nil
+}
