@@ -75,13 +75,13 @@ Ctrl-C; with --watch -o json each line is an object.`,
 			if o.watch {
 				return a.watchEvents(cmd.Context(), f)
 			}
-			return a.events(cmd.Context(), f)
+			return a.events(cmd.Context(), f, o.since == "")
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.tenant, "tenant", "", "only events of this tenant, as the argument TENANT")
 	flags.StringSliceVar(&o.types, "type", nil, "only events of these types: "+strings.Join(names, ", "))
-	flags.StringVar(&o.since, "since", "", "how long ago, such as 24h, or a time, such as 2026-01-31T12:00:00Z (default all that are kept)")
+	flags.StringVar(&o.since, "since", "", "how long ago, such as 24h, or a time, such as 2026-01-31T12:00:00Z; \"all\" shows all that are kept (default all of a script, else 168h)")
 	flags.IntVar(&o.limit, "limit", 100, "show at most this many of the events so far, the newest; 0 means all")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "go on with each event as it happens, until Ctrl-C")
 	must(cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
@@ -112,11 +112,25 @@ func (o *eventsOptions) filter(args []string, now time.Time) (f registryclient.E
 		}
 		f.Types = append(f.Types, script.EventType(t))
 	}
-	f.Since, err = parseSince(o.since, now)
+	switch {
+	case o.since == allEvents:
+	case o.since != "":
+		f.Since, err = parseSince(o.since, now)
+	case f.Name.Script == "":
+		f.Since = now.Add(-recentEvents)
+	}
 	return f, err
 }
 
-func (a *app) events(ctx context.Context, f registryclient.EventFilter) error {
+const (
+	// allEvents is the value of --since for all that are kept.
+	allEvents = "all"
+	// recentEvents bounds how far back the registry searches for the few events of a quiet tenant.
+	recentEvents = 7 * 24 * time.Hour
+)
+
+// events prints the events. recent says that the time from which on they are was not asked for.
+func (a *app) events(ctx context.Context, f registryclient.EventFilter, recent bool) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
@@ -134,6 +148,9 @@ func (a *app) events(ctx context.Context, f registryclient.EventFilter) error {
 		views[i] = viewOfEvent(&events[i])
 	}
 	return a.print(views, func(w io.Writer) {
+		if recent && !f.Since.IsZero() && len(views) != f.Limit {
+			defer fmt.Fprintf(a.Err, "these are the events since %s: --since all shows older ones\n", clock(f.Since))
+		}
 		if len(views) == 0 {
 			fmt.Fprintln(a.Err, "no events on record")
 			return

@@ -18,10 +18,13 @@ import (
 type Timeline struct {
 	store Store
 	hub   *Hub
+	turns turns
 }
 
 // New returns the timeline of the store. The hub follows the same store.
-func New(store Store, hub *Hub) *Timeline { return &Timeline{store: store, hub: hub} }
+func New(store Store, hub *Hub) *Timeline {
+	return &Timeline{store: store, hub: hub, turns: newTurns()}
+}
 
 // Request asks for a page of events. Those of a tenant take the role read for it, and those of the
 // fleet the role read for all tenants.
@@ -91,10 +94,12 @@ func (t *Timeline) read(ctx context.Context, req *Request, size int, writes, rec
 	case req.Script != "": // which costs the same however much else was written
 		err = t.readHistory(ctx, req, writes)
 	default:
-		err = readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
-			event := ofWrite(e)
-			return e.Change != "" && req.wants(&event) // one that cannot be read says nothing
-		}}, ofWrite)
+		err = t.turns.take(ctx, req.By.Subject, func() error {
+			return readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
+				event := ofWrite(e)
+				return e.Change != "" && req.wants(&event) // one that cannot be read says nothing
+			}}, ofWrite)
+		})
 	}
 	if err != nil || records.over {
 		return err

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -316,4 +318,63 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("the token %.10s: %v", token, err)
 		}
 	}
+}
+
+// slow is a store whose audit trail takes a second to read.
+type slow struct {
+	*counted
+	reading, most atomic.Int32
+}
+
+func (s *slow) Writes(ctx context.Context, q timeline.Query[script.AuditEntry]) (timeline.Page[script.AuditEntry], error) {
+	s.most.Store(max(s.most.Load(), s.reading.Add(1)))
+	defer s.reading.Add(-1)
+	<-time.After(time.Second)
+	return s.counted.Writes(ctx, q)
+}
+
+// TestSearchesTakeTurns: who searches all the time does not load the store, and holds up itself more than others.
+func TestSearchesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{counted: &counted{Store: memstore.New()}}
+		line := timeline.New(store, timeline.NewHub(store, quiet()))
+		ctx, cancel := context.WithCancel(t.Context())
+		search := func(ctx context.Context, subject string) error {
+			by := everybody
+			by.Subject = subject
+			_, err := line.List(ctx, timeline.Request{By: by, Filter: timeline.Filter{Tenant: "acme"}})
+			return err
+		}
+		var running sync.WaitGroup
+		for range 100 {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					if err := search(ctx, "greedy"); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		<-time.After(time.Minute)
+		began := time.Now()
+		if err := search(ctx, "modest"); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("another caller waits for %v", took)
+		}
+		bounded, end := context.WithTimeout(ctx, time.Second/2)
+		defer end()
+		if err := search(bounded, "greedy"); script.KindOf(err) != script.Unavailable {
+			t.Errorf("one that gives up: %v", err)
+		}
+		cancel()
+		running.Wait()
+		if most := store.most.Load(); most > 2 {
+			t.Errorf("%d searches at a time", most)
+		}
+		if store.pages > 70*2/4+2 {
+			t.Errorf("%d searches in a minute", store.pages)
+		}
+	})
 }
