@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
-	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -21,7 +20,6 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
-		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -55,11 +53,6 @@ Every flag can be set by the environment variable behind it.`,
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
 			cfg.Log, cfg.Metrics = log.With("agent", cfg.Name), obs.NewMetrics()
 			garbage.LeaveRoom(cmd.Context())
-			debugging, err := debug.Serve(log)
-			if err != nil {
-				return err
-			}
-			defer debugging.Close()
 			return Run(cmd.Context(), cfg)
 		},
 	}
@@ -90,7 +83,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
 	cfg.Port.addFlags(flags)
 	cfg.Security.AddFlags(flags)
-	debug.AddFlags(flags)
+	cfg.Debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(WorkerCommand(), PrepareCommand())

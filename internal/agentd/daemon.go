@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
@@ -57,6 +58,7 @@ type Config struct {
 	TenantSockets map[string]int
 	Port          Port
 	Security      node.Security
+	Debug         debugsock.Options // served by Run
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -84,6 +86,11 @@ type Daemon struct {
 
 // Run serves until ctx is done, then drains within cfg.DrainTimeout.
 func Run(ctx context.Context, cfg Config) error {
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	d, err := Start(cfg)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
@@ -35,7 +34,6 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
-		debug   debugsock.Options
 		hook    webhook.Config
 		serve   bool
 		qps     float32
@@ -75,11 +73,6 @@ Every flag can be set by the environment variable behind it.`,
 			if serve {
 				cfg.Webhook = &hook
 			}
-			debugging, err := debug.Serve(log)
-			if err != nil {
-				return err
-			}
-			defer debugging.Close()
 			return Run(cmd.Context(), cfg)
 		},
 	}
@@ -98,7 +91,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, for example from cert-manager. When empty, the operator makes the certificate")
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
-	debug.AddFlags(flags)
+	cfg.Debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

@@ -27,6 +27,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
@@ -64,7 +65,8 @@ type Config struct {
 	// Scriptorium if it has no other.
 	Webhook *webhook.Config
 
-	Log *slog.Logger
+	Debug debugsock.Options // served by Run
+	Log   *slog.Logger
 }
 
 // DefaultNamespace is where the operator lives if it is not told, and runs in no pod.
@@ -103,6 +105,11 @@ type Operator struct {
 
 // Run makes an operator and runs it until ctx is done.
 func Run(ctx context.Context, cfg Config) error {
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	o, err := New(cfg)
 	if err != nil {
 		return err

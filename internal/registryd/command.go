@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
@@ -20,10 +19,7 @@ func Command() *cobra.Command { return CommandWith(Config{}) }
 
 // CommandWith is Command with what has no flag, such as the clock of a test.
 func CommandWith(cfg Config) *cobra.Command {
-	var (
-		logging obs.LogOptions
-		debug   debugsock.Options
-	)
+	var logging obs.LogOptions
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",
@@ -60,11 +56,6 @@ Every flag can be set by the environment variable behind it.`,
 				return err
 			}
 			cfg.Log, cfg.Metrics = log, obs.NewMetrics()
-			debugging, err := debug.Serve(log)
-			if err != nil {
-				return err
-			}
-			defer debugging.Close()
 			return Run(cmd.Context(), cfg)
 		},
 	}
@@ -81,7 +72,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
-	debug.AddFlags(flags)
+	cfg.Debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(initCommand())
