@@ -36,7 +36,7 @@ func TestAProfileHasTheCallsOfItsScript(t *testing.T) {
 	for range 5 {
 		call(n.Executor, "acme/route")
 		call(n.Executor, "acme/beside")
-		call(n.Executor.Trials(), "acme/route@1")
+		call(n.Trials(), "acme/route@1")
 	}
 	result := running.Stop()
 	call(n.Executor, "acme/route")

@@ -181,7 +181,7 @@ func TestWaitEnds(t *testing.T) {
 				t.Errorf("ended early after %v", got.Took)
 			}
 		})
-		time.Sleep(time.Second) // of a fake clock
+		<-time.After(time.Second)
 		if p.End(other, "id") || p.End(route, "another") || !p.End(route, "id") {
 			t.Error("End takes one profile for another")
 		}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -183,13 +185,18 @@ local s = "function text() end"`))
 	}
 }
 
-// BenchmarkProfiled is what a call costs that is profiled, beside BenchmarkTypical.
+// BenchmarkProfiled is BenchmarkInstruction in a call that is profiled as an agent does.
 func BenchmarkProfiled(b *testing.B) {
-	p, err := lua.New().Compile(engine.Source{Code: []byte(typicalSource), Entrypoint: "handle"})
+	p, err := lua.New().Compile(engine.Source{Code: []byte(`local s = 0 for i = 1, 100000 do s = s + i end return s`)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	inv := &engine.Invocation{Tenant: "acme", Args: [][]byte{typicalArgument}, Limits: script.MaxLimits(), Profile: &samples{}}
+	var profiles profile.Profiles
+	of := script.Name{Tenant: "acme", Script: "route"}
+	if _, err := profiles.Start(profile.Spec{Script: of, Duration: time.Minute}); err != nil {
+		b.Fatal(err)
+	}
+	inv := &engine.Invocation{Tenant: "acme", Limits: script.MaxLimits(), Profile: profiles.Of(of, 1)}
 	var res engine.Result
 	b.ReportAllocs()
 	for b.Loop() {

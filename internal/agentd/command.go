@@ -15,7 +15,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
-	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
@@ -32,7 +31,6 @@ func Command() *cobra.Command {
 		cfg     Config
 		logging obs.LogOptions
 		traces  tracing.Options
-		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -74,11 +72,6 @@ Every flag can be set by the environment variable behind it.`,
 				cfg.Log = log.With("agent", cfg.Name)
 				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
-					debugging, err := debug.Serve(log)
-					if err != nil {
-						return err
-					}
-					defer debugging.Close()
 					return Run(cmd.Context(), cfg)
 				})
 			})
@@ -117,7 +110,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.Int64Var(&cfg.Decisions.Buffer, "decision-log-buffer", decisionlog.DefaultQueueBytes, "memory for records that wait, for each --decision-log, in bytes; more are dropped and counted")
 	flags.Int64Var(&cfg.Decisions.Spool, "decision-spool-bytes", decisionlog.DefaultSpoolBytes, "disk in the state folder for records of tenants with a strict audit that wait for the sinks, in bytes; calls fail when it is full")
 	cfg.Security.AddFlags(flags)
-	debug.AddFlags(flags)
+	cfg.Debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	traces.AddFlags(flags)
 	flags.IntVar(&cfg.TracedAgents, "traced-agents", follow.DefaultTracedAgents, "agents of the fleet, about, that trace how they activate a change that is traced")

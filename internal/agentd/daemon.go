@@ -23,6 +23,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/httpsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/node"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
@@ -65,6 +66,7 @@ type Config struct {
 	Port          Port
 	Security      node.Security
 	Decisions     node.Decisions
+	Debug         debugsock.Options // served by Run
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -95,6 +97,11 @@ type Daemon struct {
 
 // Run serves until ctx is done, then drains within cfg.DrainTimeout.
 func Run(ctx context.Context, cfg Config) error {
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	d, err := Start(cfg)
 	if err != nil {
 		return err

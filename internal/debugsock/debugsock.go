@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,52 +42,38 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Path, flag, "", "`path` of a Unix socket with /debug/pprof and /debug/vars, for root and this process's user alone; none when empty")
 }
 
-// Server is a socket that is served.
-type Server struct {
-	server http.Server
-	done   chan struct{}
-}
-
-// Serve serves the socket until Close. Without a path it does nothing, and neither does Close.
-func (o *Options) Serve(log *slog.Logger) (*Server, error) {
+// Serve serves the socket until stop is called, which removes it. Without a path it does nothing.
+func (o *Options) Serve(log *slog.Logger) (stop func(), err error) {
 	if o.Path == "" {
-		return nil, nil
+		return func() {}, nil
 	}
 	l, err := gateway.ListenMode(o.Path, gateway.OwnMode)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, "--"+flag, "%w", err)
 	}
-	s := &Server{
-		server: http.Server{
-			Handler:           handler(),
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      longest, // which pprof puts off for what takes longer
-			IdleTimeout:       time.Minute,
-			MaxHeaderBytes:    16 << 10,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		},
-		done: make(chan struct{}),
+	server := http.Server{
+		Handler:           handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      longest, // which pprof puts off for what takes longer
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	own := &listener{Listener: l, log: log}
-	go func() {
-		defer close(s.done)
-		if err := s.server.Serve(gateway.NewLatest(maxConnections).Listen(own)); !errors.Is(err, http.ErrServerClosed) {
+	own := gateway.NewLatest(maxConnections).Listen(&listener{Listener: l, log: log})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(own); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the debug socket failed", "socket", o.Path, "error", err)
 		}
-	}()
+	})
 	log.Info("profiles and variables of this process are served to its own user and root", "socket", o.Path)
-	return s, nil
-}
-
-// Close stops serving at once, and removes the socket.
-func (s *Server) Close() error {
-	if s == nil {
-		return nil
-	}
-	err := s.server.Close()
-	<-s.done
-	return err
+	return func() {
+		if err := server.Close(); err != nil {
+			log.Warn("the debug socket was not closed", "socket", o.Path, "error", err)
+		}
+		serving.Wait()
+	}, nil
 }
 
 // listener accepts connections of root and of this process's user: a mode does not bind root in

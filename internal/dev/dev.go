@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -31,6 +32,7 @@ type Config struct {
 	Gates   string   // file, as that of registryd --gates; "" for none
 	Workers []string // see local.WithWorkers
 	Out     io.Writer
+	Debug   debugsock.Options
 	Log     *slog.Logger
 }
 
@@ -51,6 +53,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Agents < 1 {
 		return script.Errorf(script.Invalid, "--agents", "is %d; at least 1", cfg.Agents)
 	}
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	cfg.Out = &lineWriter{to: cfg.Out}
 	progress := startProgress(cfg.Out)
 	silence := sync.OnceFunc(progress.stop)

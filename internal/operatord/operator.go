@@ -27,6 +27,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
@@ -67,7 +68,8 @@ type Config struct {
 	// Tracing exports spans; nil for none. Its owner closes it.
 	Tracing *tracing.Tracing
 
-	Log *slog.Logger
+	Debug debugsock.Options // served by Run
+	Log   *slog.Logger
 }
 
 // DefaultNamespace is where the operator lives if it is not told, and runs in no pod.
@@ -106,6 +108,11 @@ type Operator struct {
 
 // Run makes an operator and runs it until ctx is done.
 func Run(ctx context.Context, cfg Config) error {
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	o, err := New(cfg)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -58,6 +59,7 @@ type Config struct {
 	// AuditRetention, TombstoneRetention and CollectInterval are about what is kept.
 	AuditRetention, TombstoneRetention, CollectInterval time.Duration
 
+	Debug   debugsock.Options // served by Run
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
 	// Tracing exports spans; nil for none. Its owner closes it.
@@ -111,6 +113,11 @@ type Daemon struct {
 // Run serves until ctx is done, then drains within cfg.DrainTimeout. If ctx is done
 // before it serves, that is no error.
 func Run(ctx context.Context, cfg Config) error {
+	closeDebug, err := cfg.Debug.Serve(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer closeDebug()
 	d, err := Start(ctx, cfg)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		cfg.Log.Info("stopped before it served", "reason", err)

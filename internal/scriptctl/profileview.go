@@ -182,7 +182,7 @@ func (p *scriptProfile) readSource(ctx context.Context, a *app, client *registry
 		a.notice("the source of %s@%d cannot be shown: %s", p.Script, p.Version, plain(script.AsError(err).Message))
 		return
 	}
-	if edition.Version.Engine == lua.Name {
+	if edition.Engine == lua.Name {
 		p.names = lua.FunctionNames(edition.Source)
 	}
 	for i := range p.Stacks {

@@ -52,6 +52,7 @@ func trail(t *testing.T, s registry.Store, filter registry.AuditFilter, size int
 }
 
 func (h Harness) testAudit(t *testing.T) {
+	t.Run("AddAudit", h.testAddAudit)
 	s := h.Open(t)
 	if got := trail(t, s, registry.AuditFilter{}, 10); len(got) != 0 {
 		t.Errorf("the trail of an empty store: %v", got)

@@ -55,7 +55,6 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TrimAudit", h.testTrimAudit)
 	t.Run("Requests", h.testRequests)
 	t.Run("NoteRequest", h.testNoteRequest)
-	t.Run("AddAudit", h.testAddAudit)
 	t.Run("OneRequestAtOnce", h.testOneRequestAtOnce)
 	t.Run("Restore", h.testRestore)
 	t.Run("RestoreInPlace", h.testRestoreInPlace)
