@@ -128,7 +128,7 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 # Tests with a Kubernetes API skip without these programs.
 .PHONY: testenv
 testenv:
-	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus helm >/dev/null
+	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus promtool helm >/dev/null
 
 # How long, or how often, `make soak` does what `make test` does shortly, and to what. BEFORE is the
 # edition that people upgrade from.
@@ -210,6 +210,7 @@ lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf l
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
+	go run ./deploy/observability/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 

@@ -21,13 +21,16 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/scriptorium-dev/scriptorium/agent/answer"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -99,6 +102,10 @@ type Config struct {
 	Metrics prometheus.Registerer // may be nil
 	// CounterMetrics makes each counter of each tenant's scripts a metric, too.
 	CounterMetrics bool
+	// MetricScripts is how many scripts have metrics of their own: those called most lately; 0 means 1000.
+	MetricScripts int
+	// ClassicHistograms has the histograms of scripts have classic buckets, too.
+	ClassicHistograms bool
 
 	// Tracer makes the spans of activations; nil for none. TracedAgents is as in follow.Config.
 	Tracer       trace.Tracer
@@ -114,6 +121,7 @@ type Agent struct {
 	state    *state
 	contents *contents
 	host     *host.Host
+	calls    *callstats.Stats
 	recorder *decisionlog.Recorder
 	executor *execute.Executor
 	traces   *calltrace.Tracer // of calls; nil: there are none
@@ -123,6 +131,9 @@ type Agent struct {
 	follower *follow.Follower
 	feed     *follow.NATS
 	recalls  chan follow.Recall // that wait for their answers
+	logs     *logring.Ring
+	answers  *answer.Answerer
+	profiles profiles
 	conn     *grpc.ClientConn
 	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
@@ -166,7 +177,7 @@ func Open(cfg Config) (*Agent, error) {
 	if cfg.ValueCacheBytes == 0 {
 		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls)}
+	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), logs: logring.New(0)}
 	conn, err := dial(cfg)
 	if err != nil {
 		return nil, err
@@ -259,13 +270,23 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		observers, traced = append(observers, a.traces), a.traces.Activated
 	}
 	a.feed = &follow.NATS{URLs: a.cfg.NATS, Security: a.cfg.NATSSecurity, Subjects: wire.Subjects{Prefix: a.cfg.Prefix}, Group: a.state.group, Agent: a.cfg.Name, Log: a.log}
-	if err := a.provide(); err != nil {
+	if err := errors.Join(a.measureFeed(), a.provide()); err != nil {
 		return err
+	}
+	a.answers, err = answer.New(answer.Config{
+		Agent: a.cfg.Name,
+		Handlers: map[string]answer.Handler{
+			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
+		},
+		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("prepare to answer queries: %w", err)
 	}
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Troubles: a.troubles, Lags: a.lags, Trials: a.trials,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse,
 		Tracer: a.cfg.Tracer, TracedAgents: a.cfg.TracedAgents, Traced: traced,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -275,17 +296,19 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	if err := a.record(); err != nil {
 		return err
 	}
-	observers = append(observers, a.recorder)
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
-		Host: a.host, Contents: a.state.values,
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics, Observers: observers,
+		Host: a.host, Contents: a.state.values, Observers: append(a.observers(), observers...), Profiles: &a.profiles.scripts,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return err
 	}
 	return a.startWorkers()
 }
+
+// observers see each call wherever it runs or fails: first the decision log, which can refuse the answer.
+func (a *Agent) observers() []execute.Observer { return []execute.Observer{a.recorder, a.calls} }
 
 // Executor runs calls. It serves from Open until Close.
 func (a *Agent) Executor() gateway.Executor { return a.router }
@@ -380,6 +403,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.follower.Run(ctx) })
 	g.Go(func() error { return a.host.Run(ctx) })
 	g.Go(func() error { return a.answerRecalls(ctx) })
+	g.Go(func() error { return a.answers.Run(ctx) })
+	g.Go(func() error { return a.logs.Run(ctx) })
 	g.Go(func() error { return a.state.tester.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("agent %s: %w", a.cfg.Name, err)

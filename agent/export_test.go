@@ -5,6 +5,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 )
 
 // CatchUpWithin is CatchUp with another patience.
@@ -30,3 +31,6 @@ func (a *Agent) Recall(r follow.Recall) { a.recall(r) }
 
 // RecallsThatWait returns how many wait for their answers.
 func (a *Agent) RecallsThatWait() int { return len(a.recalls) }
+
+// Logs are the lines that are kept for those who look later.
+func (a *Agent) Logs() *logring.Ring { return a.logs }

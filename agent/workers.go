@@ -24,8 +24,10 @@ func (a *Agent) startWorkers() error {
 			changed()
 		}
 	}
+	cfg.Calls, cfg.MetricScripts, cfg.ClassicHistograms = a.calls, a.cfg.MetricScripts, a.cfg.ClassicHistograms
 	cfg.Traces = a.traces
 	cfg.Host, cfg.MaxWaiting, cfg.Log, cfg.Metrics = a.host, a.cfg.MaxWaiting, a.log, a.cfg.Metrics
+	cfg.Observers, cfg.Records = a.observers(), a.recorder
 	pool, err := worker.New(cfg)
 	if err != nil {
 		return err

@@ -115,6 +115,8 @@ type Invocation struct {
 	Host Host
 	// Turn is the call's turn on a processor; nil if it need not share.
 	Turn Turn
+	// Profile gets samples of where the call spends its instructions; nil if nobody wants any.
+	Profile Profiler
 	// Used gets what the call has used, also if it fails; nil if nobody wants to know.
 	Used *Used
 	// Clock tells the program the time, which stands still during the call; nil means the node's

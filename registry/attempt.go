@@ -51,6 +51,9 @@ const attempts = 64
 func (r *Registry) write(ctx context.Context, a writeRequest) (decision, error) {
 	d, err := r.tryWrite(ctx, a)
 	r.onWrite(a.change, outcomeOf(d, a.dry, err))
+	if !a.dry {
+		r.noteQuotas(a.Name.Tenant, err, d.uses)
+	}
 	return d, err
 }
 
@@ -436,11 +439,11 @@ func steers(change script.Change) bool {
 	return false
 }
 
-// attribution is who the history names: the author as given, and the identity that
-// vouches for it unless that is the same or not known.
-func (w Write) attribution() string { return attribution(w.By, w.Author) }
+func (w Write) attribution() string { return Attribution(w.By, w.Author) }
 
-func attribution(by access.Identity, author string) string {
+// Attribution is who the history names: the author as given, and the identity that
+// vouches for it unless that is the same or not known.
+func Attribution(by access.Identity, author string) string {
 	if by.Name == "" || by.Name == author || by.Name == access.Everybody(by.Peer).Name {
 		return author
 	}
@@ -461,6 +464,7 @@ func (w Write) auditEntry(c Commit, forced bool) script.AuditEntry {
 		Owner:     c.Release.Owner,
 		Forced:    forced,
 		Note:      c.Entry.Note, // of what the registry does by itself it is that of the decision
+		ChangeSet: c.Entry.ChangeSet,
 	}
 	if candidate := c.Release.Candidate; candidate != nil {
 		e.CandidateDigest = candidate.Version.Digest

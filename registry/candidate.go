@@ -77,7 +77,7 @@ func candidate(r script.Release) script.Edition {
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
 	c.Threshold, c.Selections, c.Keys = 0, nil, nil
-	c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, now, "", "", printable(why, script.MaxFailedBytes)
+	c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, now, "", "", Printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next
 }
@@ -192,12 +192,12 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 	c.Calls, c.FailedCalls = max(c.Calls, req.Calls), max(c.FailedCalls, req.FailedCalls)
 	switch {
 	case m.Promote:
-		w.Note = printable(req.Evidence, MaxNoteBytes)
+		w.Note = Printable(req.Evidence, MaxNoteBytes)
 		return decide(cur, chosen(cur, candidate(cur)), script.ChangePromote, w, at), nil
 	case m.Begin:
 		return decideBegin(cur, w, at)
 	case m.Failed != "":
-		w.Note = printable(m.Failed, MaxNoteBytes)
+		w.Note = Printable(m.Failed, MaxNoteBytes)
 		return decide(cur, givenUp(cur, m.Failed, at.now), script.ChangeAbort, w, at), nil
 	}
 	next := cur
@@ -211,18 +211,18 @@ func decideMove(cur script.Release, req AdvanceRequest, w Write, at moment) (dec
 		d.commit.Entry = script.HistoryEntry{}
 		return d, nil
 	case m.Paused != "":
-		c.Paused = printable(m.Paused, script.MaxFailedBytes)
-		w.Note = printable("paused: "+m.Paused, MaxNoteBytes)
+		c.Paused = Printable(m.Paused, script.MaxFailedBytes)
+		w.Note = Printable("paused: "+m.Paused, MaxNoteBytes)
 	case m.Lost != "":
 		c.Lost = append(slices.Clone(c.Lost), m.Lost)
-		w.Note = printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
+		w.Note = Printable(m.Lost+" was lost while it was to run version "+fmt.Sprint(c.Version.Number), MaxNoteBytes)
 	default:
 		step := steps[m.Step-1]
 		c.Step, c.Percent, c.Since, c.Running, c.Before = m.Step, step.Percent, at.now, time.Time{}, req.AllCalls
 		c.Select(step, m.Threshold)
-		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, printable(step.Agents(), MaxNoteBytes/2))
+		w.Note = fmt.Sprintf("step %d of %d: version %d on %s", c.Step, len(steps), c.Version.Number, Printable(step.Agents(), MaxNoteBytes/2))
 		if req.Evidence != "" {
-			w.Note = printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
+			w.Note = Printable(w.Note+"; "+req.Evidence, MaxNoteBytes)
 		}
 	}
 	return decide(cur, next, script.ChangeAdvance, w, at), nil
@@ -236,7 +236,7 @@ func decideBegin(cur script.Release, w Write, at moment) (decision, error) {
 	if next.Candidate == nil {
 		change = script.ChangePromote
 	}
-	w.Note = printable(fmt.Sprintf("version %d waited: the registry was frozen %s", cur.Candidate.Version.Number, cur.Candidate.Frozen), MaxNoteBytes)
+	w.Note = Printable(fmt.Sprintf("version %d waited: the registry was frozen %s", cur.Candidate.Version.Number, cur.Candidate.Frozen), MaxNoteBytes)
 	return decide(cur, next, change, w, at), nil
 }
 
@@ -278,9 +278,9 @@ func mayMove(cur script.Release, m Move) error {
 	return nil
 }
 
-// printable is s, which an agent may have written, as people can be shown it: of at
+// Printable is s, which an agent may have written, as people can be shown it: of at
 // most so many bytes, on one line.
-func printable(s string, most int) string {
+func Printable(s string, most int) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '

@@ -73,7 +73,7 @@ func (r *Registry) PublishChangeSet(ctx context.Context, req ChangeSetRequest) (
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return ChangeSetResult{}, err
 	}
-	m, err := r.writeTogether(ctx, w.decide, w.record)
+	m, err := r.writeTogether(ctx, req.Tenant, w.decide, w.record)
 	if err != nil {
 		return ChangeSetResult{}, err
 	}
@@ -170,7 +170,7 @@ func changeSetNote(name, note string) string {
 	if note != "" {
 		text += ": " + note
 	}
-	return printable(text, MaxNoteBytes)
+	return Printable(text, MaxNoteBytes)
 }
 
 func (w *changeSetWrite) validateValues() error {
@@ -248,7 +248,7 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 	w.describe(releases, changed)
 	set := w.membership()
 	w.repeated = w.repeats(releases, set)
-	out := &together{dry: w.req.DryRun}
+	out := &together{set: w.req.Name, dry: w.req.DryRun}
 	for i := range w.publications {
 		out.scripts = append(out.scripts, w.write(ctx, i, set, releases[i].Revision))
 	}
@@ -327,7 +327,7 @@ func (w *changeSetWrite) write(ctx context.Context, i int, set *script.Membershi
 func (w *changeSetWrite) describe(releases []script.Release, values []StagedContent) {
 	w.next = script.ChangeSet{
 		Tenant: w.req.Tenant, Name: w.req.Name, State: script.ChangeSetOnTrial, Plan: w.plan, Fingerprint: w.fingerprint,
-		Author: attribution(w.req.By, w.req.Author), Note: w.req.Note, Attempt: w.before.Attempt + 1,
+		Author: Attribution(w.req.By, w.req.Author), Note: w.req.Note, Attempt: w.before.Attempt + 1,
 	}
 	if w.atOnce {
 		w.next.State = script.ChangeSetLive

@@ -83,7 +83,7 @@ func (w *changeSetWrite) lookUp(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	return script.Errorf(script.Limit, "name", "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
+	return overQuota(script.Limit, "name", quotaUse{quotaChangeSets, int64(len(all)), script.MaxChangeSets}, "the tenant %s has %d change sets on trial: promote, abort or roll back some first", w.req.Tenant, len(all))
 }
 
 // mayReplace refuses to replace the record of a change set that is on trial with other scripts, because

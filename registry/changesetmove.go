@@ -28,7 +28,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 	if first.Promote && len(req.Moves) != len(req.Set.Scripts) {
 		return script.Errorf(script.Invalid, "moves", "promote %d of the %d scripts of the %s", len(req.Moves), len(req.Set.Scripts), req.Set)
 	}
-	w := &together{}
+	w := &together{set: req.Set.Name}
 	for _, move := range req.Moves {
 		a, err := advance(move)
 		if err != nil {
@@ -53,7 +53,7 @@ func (r *Registry) AdvanceSet(ctx context.Context, req AdvanceSetRequest) error 
 		}
 		return w, err
 	}
-	_, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+	_, err := r.writeTogether(ctx, req.Tenant, plan, func(m *madeTogether, now time.Time) error {
 		switch {
 		case first.Promote:
 			return r.concluded(ctx, m, req.Tenant, req.Set, script.ChangeSetLive, "", now)
@@ -103,7 +103,7 @@ func (r *Registry) concluded(ctx context.Context, m *madeTogether, tenant string
 		return nil
 	}
 	m.commit.SetGuard = rec.Revision
-	rec.State, rec.Reason, rec.ChangedAt = state, printable(why, script.MaxFailedBytes), now
+	rec.State, rec.Reason, rec.ChangedAt = state, Printable(why, script.MaxFailedBytes), now
 	for i := range rec.Values {
 		noteVersions(&rec.Values[i], m.values)
 	}
@@ -151,7 +151,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		if set = cur.Candidate.Set; set == nil {
 			return nil, script.Errorf(script.Conflict, "candidate", "%s has another candidate by now: look at it with scriptctl rollout status %s, and decide again", req.Name, req.Name)
 		}
-		w := &together{}
+		w := &together{set: set.Name}
 		if req.Steering == Promote {
 			if w.values, err = r.unstage(ctx, req.Name.Tenant, set, req.Write); err != nil {
 				return nil, err
@@ -185,7 +185,7 @@ func (r *Registry) trySteerSet(ctx context.Context, req SteerRequest, fingerprin
 		}
 		return w, nil
 	}
-	m, err := r.writeTogether(ctx, plan, func(m *madeTogether, now time.Time) error {
+	m, err := r.writeTogether(ctx, req.Name.Tenant, plan, func(m *madeTogether, now time.Time) error {
 		for i := range m.commit.Releases {
 			if c := &m.commit.Releases[i]; c.Release.Name == req.Name {
 				c.RequestID, c.Fingerprint = req.RequestID, fingerprint

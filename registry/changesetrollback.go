@@ -33,7 +33,7 @@ func (r *Registry) RollbackChangeSet(ctx context.Context, req ChangeSetRollback)
 	}
 	for attempt := 1; ; attempt++ {
 		b := setRollback{Registry: r, req: req}
-		m, err := r.writeTogether(ctx, b.decide, b.record)
+		m, err := r.writeTogether(ctx, req.Tenant, b.decide, b.record)
 		if err != nil {
 			return ChangeSetResult{}, err
 		}
@@ -68,7 +68,7 @@ func (b *setRollback) decide(ctx context.Context) (*together, error) {
 	if b.set, err = b.store.ChangeSet(ctx, b.req.Tenant, b.req.Name); err != nil {
 		return nil, err
 	}
-	out := &together{}
+	out := &together{set: b.req.Name}
 	if b.set.State == script.ChangeSetFailed || b.set.State == script.ChangeSetRolledBack {
 		return out, nil
 	}
@@ -102,7 +102,7 @@ func (b *setRollback) giveUp(cur script.Release, w Write, at moment) (decision, 
 }
 
 func (b *setRollback) why() string {
-	return "rolled back by " + withNote(attribution(b.req.By, b.req.Author), b.req.Note)
+	return "rolled back by " + withNote(Attribution(b.req.By, b.req.Author), b.req.Note)
 }
 
 // goBack holds the script at the version before, or disables it if there was none.
@@ -160,7 +160,7 @@ func (b *setRollback) record(m *madeTogether, now time.Time) error {
 	if b.set.State == script.ChangeSetOnTrial {
 		state = script.ChangeSetFailed
 	}
-	next.State, next.Reason, next.ChangedAt = state, printable(b.why(), script.MaxFailedBytes), now
+	next.State, next.Reason, next.ChangedAt = state, Printable(b.why(), script.MaxFailedBytes), now
 	m.commit.Set, m.commit.SetGuard = &next, b.set.Revision
 	return nil
 }

@@ -19,7 +19,8 @@ type CollectorConfig struct {
 	// TombstoneRetention is how long a tombstone is kept. An agent that comes back
 	// later gets a full snapshot. DefaultTombstoneRetention if 0.
 	TombstoneRetention time.Duration
-	// AuditRetention is how long entries of the audit trail are kept; 0: for ever.
+	// AuditRetention is how long entries of the audit trail are kept, and events of the timeline that
+	// are no writes; 0: for ever.
 	AuditRetention time.Duration
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
@@ -39,11 +40,12 @@ type Collected struct {
 	Tombstones   int
 	Sources      int
 	AuditEntries int
+	Events       int
 }
 
 // Collector removes from a store what nobody needs any more: old tombstones, sources
 // that no release retains, contents that no value has and no history of a value, and old
-// entries of the audit trail. What is said of sources here holds for contents: a commit of a value
+// entries of the audit trail and of the timeline. What is said of sources here holds for contents: a commit of a value
 // is like a publish, also a rollback: it writes the content if it is not there. One collector of a
 // store is enough, and the leader runs it; several do no harm.
 //
@@ -122,7 +124,7 @@ func (c *Collector) round(ctx context.Context) {
 	}
 	if done != (Collected{}) {
 		c.cfg.Log.Info("collected what nobody needs any more", "tombstones", done.Tombstones, "sources", done.Sources,
-			"audit_entries", done.AuditEntries, "took", c.cfg.Clock().Sub(started))
+			"audit_entries", done.AuditEntries, "events", done.Events, "took", c.cfg.Clock().Sub(started))
 	}
 }
 
@@ -133,11 +135,12 @@ func (c *Collector) Collect(ctx context.Context) (Collected, error) {
 	now := c.cfg.Clock()
 	purgeErr := c.purge(ctx, now.Add(-c.cfg.TombstoneRetention), &done)
 	discardErr := c.discard(ctx, &done)
-	var trimErr error
+	var trimErr, eventsErr error
 	if c.cfg.AuditRetention > 0 {
 		done.AuditEntries, trimErr = c.cfg.Garbage.TrimAudit(ctx, now.Add(-c.cfg.AuditRetention))
+		done.Events, eventsErr = c.cfg.Garbage.TrimEvents(ctx, now.Add(-c.cfg.AuditRetention))
 	}
-	return done, errors.Join(purgeErr, discardErr, trimErr)
+	return done, errors.Join(purgeErr, discardErr, trimErr, eventsErr)
 }
 
 func (c *Collector) purge(ctx context.Context, before time.Time, done *Collected) error {

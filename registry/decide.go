@@ -22,6 +22,7 @@ type decision struct {
 	// What versions run with whose registry did not record it; nil if all are recorded.
 	recorded *script.Spec
 	brings   script.Digest // that agents need from now on, and that no publish brings
+	uses     []quotaUse    // of the tenant's quotas, then; nil if they are not compared
 }
 
 func unchanged(cur script.Release) decision { return decision{release: cur} }
@@ -317,9 +318,21 @@ func decide(cur, next script.Release, change script.Change, w Write, at moment) 
 				Author:    w.attribution(),
 				Note:      w.Note,
 				Time:      now,
+				ChangeSet: setOf(cur, next, change),
 			},
 		},
 	}
+}
+
+// setOf returns the name of the change set that the change is part of; "" if there is none.
+func setOf(cur, next script.Release, change script.Change) string {
+	switch {
+	case next.Candidate != nil && next.Candidate.Set != nil:
+		return next.Candidate.Set.Name
+	case next.Candidate == nil && steers(change) && cur.Candidate != nil && cur.Candidate.Set != nil:
+		return cur.Candidate.Set.Name
+	}
+	return ""
 }
 
 // limitOf returns how many versions r retains.

@@ -40,7 +40,7 @@ func (r *Registry) withinEvents(a writeRequest, b basis, d *decision) error {
 	tenant := d.release.Name.Tenant
 	for event := range newEvents(b.release, d.release) {
 		if n := r.recent.onEvent(tenant, event) + b.also.events[event]; n >= script.MaxEventScripts {
-			return script.Errorf(script.Limit, "trigger.event",
+			return overQuota(script.Limit, "trigger.event", quotaUse{quotaEventScripts, int64(n), script.MaxEventScripts},
 				"the tenant %s has %d enabled scripts with the event %s, the most that there may be: disable some, or use several events", tenant, n, event)
 		}
 	}

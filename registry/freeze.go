@@ -24,7 +24,7 @@ type FreezeRequest struct {
 func (r *Registry) Freeze(ctx context.Context, req FreezeRequest) (script.Freeze, error) {
 	except := slices.Clone(req.Except)
 	slices.Sort(except)
-	next := script.Freeze{Author: attribution(req.By, req.Author), Note: req.Note, Except: slices.Compact(except)}
+	next := script.Freeze{Author: Attribution(req.By, req.Author), Note: req.Note, Except: slices.Compact(except)}
 	err := next.Validate()
 	if err == nil && (req.Lasts < 0 || req.Lasts > script.MaxFreeze) {
 		err = script.Errorf(script.Invalid, "for", "%v is not between 0 and %v", req.Lasts, script.MaxFreeze)
@@ -60,7 +60,7 @@ func (r *Registry) Frozen(ctx context.Context) (*script.Freeze, error) {
 func (r *Registry) Thaw(ctx context.Context, by access.Identity, author, note string) (changed bool, err error) {
 	req := FreezeRequest{By: by, Author: author, Note: note}
 	f, err := r.setFreeze(ctx, req, script.ChangeThaw, func(cur script.Freeze, now time.Time) (script.Freeze, bool) {
-		return script.Freeze{Author: attribution(by, author), Note: note, ChangedAt: now, Lifted: true}, cur.On(now)
+		return script.Freeze{Author: Attribution(by, author), Note: note, ChangedAt: now, Lifted: true}, cur.On(now)
 	})
 	return f.Revision != 0, err
 }

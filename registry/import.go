@@ -349,7 +349,7 @@ func (im *importer) restoration(cur script.Release, rec Record) Restoration {
 		Pinned:    next.Pinned,
 		Held:      next.Hold != nil,
 		Candidate: candidateOf(next),
-		Author:    attribution(im.req.By, im.req.Author),
+		Author:    Attribution(im.req.By, im.req.Author),
 		Note:      im.req.Note,
 		Time:      next.ChangedAt,
 	}

@@ -80,19 +80,19 @@ func (r *rates) take(tenant string, settings script.TenantSettings, size int) er
 	writes := t.writes.ReserveN(now, 1)
 	if wait := writes.DelayFrom(now); wait > 0 {
 		writes.CancelAt(now)
-		return tooFast(tenant, "writes", "--writes NUMBER", int(t.writes.Limit()), wait)
+		return tooFast(tenant, quotaWrites, "--writes NUMBER", int(t.writes.Limit()), wait)
 	}
 	bytes := t.bytes.ReserveN(now, size)
 	if wait := bytes.DelayFrom(now); wait > 0 {
 		bytes.CancelAt(now)
 		writes.CancelAt(now)
-		return tooFast(tenant, "writeBytes", "--write-rate SIZE", int(t.bytes.Limit()), wait)
+		return tooFast(tenant, quotaWriteBytes, "--write-rate SIZE", int(t.bytes.Limit()), wait)
 	}
 	return nil
 }
 
 func tooFast(tenant, setting, flag string, most int, wait time.Duration) error {
-	return script.Errorf(script.Overloaded, setting, "the tenant %s writes faster than its %s, %d a second: try again in %v, or have an administrator raise it: scriptctl tenant set %s %s",
+	return overQuota(script.Overloaded, setting, quotaUse{quota: setting, most: int64(most)}, "the tenant %s writes faster than its %s, %d a second: try again in %v, or have an administrator raise it: scriptctl tenant set %s %s",
 		tenant, setting, most, wait.Round(time.Millisecond), tenant, flag)
 }
 
@@ -130,14 +130,18 @@ func (r *Registry) withinQuota(b basis, d *decision) error {
 	used := r.recent.usage(name.Tenant)
 	used.scripts, used.bytes = used.scripts+b.also.scripts, used.bytes+b.also.bytes
 	if used.scripts >= most.Scripts && !live(b.release) {
-		return script.Errorf(script.Limit, "name", "the tenant %s has %d scripts, and may have %d: delete some, or have an administrator raise it: scriptctl tenant set %s --scripts NUMBER",
+		return overQuota(script.Limit, "name", quotaUse{quotaScripts, int64(used.scripts), int64(most.Scripts)}, "the tenant %s has %d scripts, and may have %d: delete some, or have an administrator raise it: scriptctl tenant set %s --scripts NUMBER",
 			name.Tenant, used.scripts, most.Scripts, name.Tenant)
 	}
 	grows := sourceBytes(d.commit.Release) - sourceBytes(b.release)
 	if grows > 0 && used.bytes+grows > most.SourceBytes {
-		return script.Errorf(script.Limit, "source", "the sources of the tenant %s have %d of %d bytes, and would have %d: delete scripts, or have an administrator raise it: scriptctl tenant set %s --sources SIZE",
+		return overQuota(script.Limit, "source", quotaUse{quotaSourceBytes, used.bytes, most.SourceBytes}, "the sources of the tenant %s have %d of %d bytes, and would have %d: delete scripts, or have an administrator raise it: scriptctl tenant set %s --sources SIZE",
 			name.Tenant, used.bytes, most.SourceBytes, used.bytes+grows, name.Tenant)
 	}
+	if !live(b.release) {
+		used.scripts++
+	}
+	d.uses = []quotaUse{{quotaScripts, int64(used.scripts), int64(most.Scripts)}, {quotaSourceBytes, used.bytes + grows, most.SourceBytes}}
 	return nil
 }
 

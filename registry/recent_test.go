@@ -44,6 +44,7 @@ type remembering struct {
 	counted *counted
 	recent  *registry.Recent
 	told    script.Revision
+	news    func(registry.QuotaNews) // is told of quotas, if it is not nil
 }
 
 // newRemembering returns a registry with one version of route, known to it, and another
@@ -55,6 +56,11 @@ func newRemembering(t *testing.T) (r *remembering, other *bench) {
 	r = &remembering{bench: &b, counted: &counted{Store: other.store}, recent: registry.NewRecent()}
 	r.Registry = registry.New(registry.Config{
 		Store: r.counted, Recent: r.recent, Engines: map[string]engine.Checker{"lua": other.checker},
+		OnQuota: func(n registry.QuotaNews) {
+			if r.news != nil {
+				r.news(n)
+			}
+		},
 	})
 	r.recent.Reset(registry.State{})
 	r.publish("first")

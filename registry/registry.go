@@ -50,6 +50,9 @@ type Config struct {
 	// OnWrite, if not nil, is called at the end of each write with the requested
 	// change and its outcome. It must not block.
 	OnWrite func(change script.Change, outcome Outcome)
+	// OnQuota, if not nil, is called when a write is refused for a quota of its tenant, or brings the tenant
+	// near it. It must not block.
+	OnQuota func(QuotaNews)
 }
 
 // Outcome is how a write ended.
@@ -84,6 +87,8 @@ type Registry struct {
 	gates         Gates
 	now           func() time.Time
 	onWrite       func(script.Change, Outcome)
+	onQuota       func(QuotaNews)
+	near          near
 	rates         *rates
 	space         func() error
 	importing     chan struct{} // has room for as many imports as may run at a time
@@ -107,6 +112,8 @@ func New(cfg Config) *Registry {
 		gates:         cfg.Gates,
 		now:           cfg.Clock,
 		onWrite:       cfg.OnWrite,
+		onQuota:       cfg.OnQuota,
+		near:          near{quotas: map[tenantQuota]bool{}},
 		rates:         newRates(),
 		space:         cfg.Space,
 		importing:     make(chan struct{}, maxImports),
@@ -125,6 +132,9 @@ func New(cfg Config) *Registry {
 	}
 	if r.onWrite == nil {
 		r.onWrite = func(script.Change, Outcome) {}
+	}
+	if r.onQuota == nil {
+		r.onQuota = func(QuotaNews) {}
 	}
 	return r
 }

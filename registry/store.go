@@ -62,6 +62,10 @@ type Store interface {
 	// once.
 	Audit(ctx context.Context, filter AuditFilter, after string, limit int) (entries []script.AuditEntry, token string, err error)
 
+	// AddAudit adds an entry to the audit trail that belongs to no commit. It is no transaction:
+	// Head stays what it is, and nobody who watches sees it.
+	AddAudit(ctx context.Context, e script.AuditEntry) error
+
 	// Request returns what became of the write of the script with the request id; ok
 	// is false if there was none, or if that is longer ago than RequestMemory. Each
 	// script has ids of its own.
@@ -185,6 +189,9 @@ type Garbage interface {
 	// TrimAudit removes the entries of the audit trail from before then, and
 	// returns how many those were.
 	TrimAudit(ctx context.Context, before time.Time) (int, error)
+	// TrimEvents removes the events of the timeline that are no writes and are from before then, but
+	// for those of keys, and returns how many those were.
+	TrimEvents(ctx context.Context, before time.Time) (int, error)
 }
 
 // Blob is a stored source as a Collector sees it.
@@ -209,20 +216,6 @@ const InlineSourceBytes = 64 << 10
 type Source struct {
 	Digest  script.Digest
 	Content []byte
-}
-
-// AuditFilter says which entries of the audit trail.
-type AuditFilter struct {
-	Tenant string    // all tenants if empty
-	Script string    // all scripts of the tenant if empty
-	Since  time.Time // the zero Time: all that are kept
-}
-
-// Matches reports whether the filter lets the entry through.
-func (f AuditFilter) Matches(e script.AuditEntry) bool {
-	return (f.Tenant == "" || f.Tenant == e.Name.Tenant) &&
-		(f.Script == "" || f.Script == e.Name.Script) &&
-		!e.Time.Before(f.Since)
 }
 
 // Commit is one change of one release.

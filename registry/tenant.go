@@ -93,7 +93,7 @@ func decideTenant(data DataUsage, a tenantRequest, now time.Time) (c TenantCommi
 			"the settings of %s are at revision %d, not %d: read them again and decide again", a.Tenant, cur.Revision, a.ExpectedRevision)
 	}
 	isLive := cur.Revision != 0 && !cur.Deleted
-	next := script.Tenant{Name: a.Tenant, Author: attribution(a.By, a.Author), ChangedAt: now}
+	next := script.Tenant{Name: a.Tenant, Author: Attribution(a.By, a.Author), ChangedAt: now}
 	if a.Settings != nil {
 		next.Settings = *a.Settings
 	} else {

@@ -11,6 +11,7 @@ import (
 
 // together is a write of several scripts and values of one tenant, in one transaction.
 type together struct {
+	set     string // the change set
 	scripts []writeRequest
 	values  []valueRequest
 	// staged are values that only candidates read. The store keeps their contents, for which the values of
@@ -25,19 +26,21 @@ type madeTogether struct {
 	scripts []decision
 	values  []ValueCommit
 	commit  Together
+	uses    []quotaUse // of the tenant's quotas, then
 }
 
 func (m *madeTogether) changed() bool { return len(m.commit.Releases)+len(m.commit.Values) > 0 }
 
 // writeTogether decides and commits, again if another writer was faster. It calls plan, which returns the
-// writes, for each attempt. record adds the record of the change set to the decided transaction.
-func (r *Registry) writeTogether(ctx context.Context,
+// writes of the tenant, for each attempt. record adds the record of the change set to the decided transaction.
+func (r *Registry) writeTogether(ctx context.Context, tenant string,
 	plan func(ctx context.Context) (*together, error), record func(m *madeTogether, now time.Time) error,
 ) (madeTogether, error) {
 	counted := map[string]bool{} // the keys of what counts for the rates of the tenant already
 	for attempt := 1; ; attempt++ {
 		w, err := plan(ctx)
 		if err != nil {
+			r.noteQuotas(tenant, err, nil)
 			return madeTogether{}, err
 		}
 		m, err := r.decideTogether(ctx, w, counted)
@@ -50,6 +53,9 @@ func (r *Registry) writeTogether(ctx context.Context,
 			continue
 		}
 		r.noteTogether(w, &m, err)
+		if !w.dry {
+			r.noteQuotas(tenant, err, m.uses)
+		}
 		return m, err
 	}
 }
@@ -86,14 +92,25 @@ func (r *Registry) decideTogether(ctx context.Context, w *together, counted map[
 		}
 		m.scripts = append(m.scripts, d)
 		if d.changed {
+			if d.commit.Entry != (script.HistoryEntry{}) {
+				d.commit.Entry.ChangeSet, d.commit.Audit.ChangeSet = w.set, w.set
+			}
 			m.commit.Releases = append(m.commit.Releases, d.commit)
 		}
+		if d.uses != nil { // which count those before
+			m.uses = d.uses
+		}
 	}
-	if m.values, err = r.decideValues(ctx, w, w.values, nil, counted); err != nil {
+	var uses []quotaUse
+	if m.values, uses, err = r.decideValues(ctx, w, w.values, nil, counted); err != nil {
 		return m, err
 	}
+	m.uses = append(m.uses, uses...)
+	for i := range m.values {
+		m.values[i].Audit.ChangeSet = w.set
+	}
 	m.commit.Values = m.values
-	staged, err := r.decideValues(ctx, w, w.staged, m.values, counted)
+	staged, _, err := r.decideValues(ctx, w, w.staged, m.values, counted)
 	for i := range staged {
 		m.commit.Staged = append(m.commit.Staged, Source{Digest: staged[i].Value.Digest, Content: staged[i].Content})
 	}
@@ -149,26 +166,27 @@ func ofMember(name string, err error) error {
 }
 
 // decideValues decides on values one after the other. Each decision counts what the ones before it take, and
-// what the values in before take, which are of the same transaction.
-func (r *Registry) decideValues(ctx context.Context, w *together, list []valueRequest, before []ValueCommit, counted map[string]bool) (commits []ValueCommit, err error) {
+// what the values in before take, which are of the same transaction. It also returns what the tenant has of the
+// quotas then, if anything changes.
+func (r *Registry) decideValues(ctx context.Context, w *together, list []valueRequest, before []ValueCommit, counted map[string]bool) (commits []ValueCommit, uses []quotaUse, err error) {
 	var usage *Usage
 	if len(before) > 0 {
 		usage = &before[len(before)-1].Usage
 	}
 	for _, a := range list {
 		if err := a.validate(); err != nil {
-			return nil, ofMember(a.key.String(), err)
+			return nil, nil, ofMember(a.key.String(), err)
 		}
 		data, err := r.store.DataUsage(ctx, a.key)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if data.UnreadableValue != nil {
-			return nil, script.Errorf(script.Internal, "", "%w: put the value by itself, delete it, or run scriptctl doctor", data.UnreadableValue)
+			return nil, nil, script.Errorf(script.Internal, "", "%w: put the value by itself, delete it, or run scriptctl doctor", data.UnreadableValue)
 		}
 		if usage != nil {
 			if usage.Mark != data.Usage.Mark {
-				return nil, script.Errorf(script.Conflict, fieldRevision, "a value of %s was changed by somebody else first", a.key.Tenant)
+				return nil, nil, script.Errorf(script.Conflict, fieldRevision, "a value of %s was changed by somebody else first", a.key.Tenant)
 			}
 			data.Usage = *usage
 		}
@@ -176,15 +194,15 @@ func (r *Registry) decideValues(ctx context.Context, w *together, list []valueRe
 		done := counted[key] || a.bySystem || w.dry
 		c, changed, err := r.prepareValue(ctx, a, data, &done)
 		if err != nil {
-			return nil, ofMember(a.key.String(), err)
+			return nil, nil, ofMember(a.key.String(), err)
 		}
 		counted[key] = done
 		if changed {
-			usage = &c.Usage
+			usage, uses = &c.Usage, usesOf(c.Usage, data.Tenant.Settings)
 			commits = append(commits, c)
 		}
 	}
-	return commits, nil
+	return commits, uses, nil
 }
 
 func (r *Registry) commitTogether(ctx context.Context, m *madeTogether) error {

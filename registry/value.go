@@ -82,7 +82,11 @@ func (a valueRequest) validate() error {
 const valueAttempts = 256
 
 func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Value, changed bool, err error) {
-	defer func() { r.onWrite(a.change, outcomeOf(decision{changed: changed}, a.dry, err)) }()
+	var uses []quotaUse
+	defer func() {
+		r.onWrite(a.change, outcomeOf(decision{changed: changed}, a.dry, err))
+		r.noteQuotas(a.key.Tenant, err, uses)
+	}()
 	if err := a.validate(); err != nil {
 		return script.Value{}, false, err
 	}
@@ -103,6 +107,7 @@ func (r *Registry) writeValue(ctx context.Context, a valueRequest) (v script.Val
 		if err != nil {
 			return script.Value{}, false, err
 		}
+		uses = usesOf(commit.Usage, data.Tenant.Settings)
 		return commit.Value, true, nil
 	}
 }
@@ -175,7 +180,7 @@ func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, 
 	if err != nil || !changed {
 		return ValueCommit{Value: cur}, false, err
 	}
-	next.Author, next.ChangedAt = attribution(a.by, a.author), now
+	next.Author, next.ChangedAt = Attribution(a.by, a.author), now
 	if !next.Deleted {
 		usage.Bytes += int64(next.Size)
 		usage.Values++
@@ -235,13 +240,18 @@ func mayHold(data DataUsage, next Usage, tenant string) error {
 	}
 	quota := data.Tenant.Settings.OrDefaults().ValueBytes
 	if next.Values > script.MaxValues && next.Values > data.Usage.Values {
-		return script.Errorf(script.Limit, "key", "%s has %d values, which is the most that a tenant may have: delete some first", tenant, data.Usage.Values)
+		return overQuota(script.Limit, "key", quotaUse{quotaValues, int64(data.Usage.Values), script.MaxValues}, "%s has %d values, which is the most that a tenant may have: delete some first", tenant, data.Usage.Values)
 	}
 	if next.Bytes > quota && next.Bytes > data.Usage.Bytes {
-		return script.Errorf(script.Limit, "content", "%s uses %d of %d bytes, and would use %d: delete values, or have an administrator raise it: scriptctl tenant set %s --values SIZE",
+		return overQuota(script.Limit, "content", quotaUse{quotaValueBytes, data.Usage.Bytes, quota}, "%s uses %d of %d bytes, and would use %d: delete values, or have an administrator raise it: scriptctl tenant set %s --values SIZE",
 			tenant, data.Usage.Bytes, quota, next.Bytes, tenant)
 	}
 	return nil
+}
+
+// usesOf is what a tenant has of the quotas of values.
+func usesOf(next Usage, settings script.TenantSettings) []quotaUse {
+	return []quotaUse{{quotaValues, int64(next.Values), script.MaxValues}, {quotaValueBytes, next.Bytes, settings.OrDefaults().ValueBytes}}
 }
 
 func noValue(key script.ValueKey) error {

@@ -89,6 +89,17 @@ func (r *Release) CandidateState() CandidateState {
 	return CandidateRollingOut
 }
 
+// WaitsSince is when the candidate's pause is over, or would be if its agents ran it now; or when a person let
+// it go on.
+func (c *Candidate) WaitsSince(plan *Plan) time.Time {
+	if k := c.Step; k >= 1 && k <= len(plan.Steps) && !c.Running.IsZero() {
+		if over := c.Running.Add(plan.Lasts(k)); over.After(c.Since) {
+			return over
+		}
+	}
+	return c.Since
+}
+
 // Untried reports whether the script's first version has yet to pass its tests: then
 // nothing of it runs.
 func (r *Release) Untried() bool {

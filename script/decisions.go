@@ -21,6 +21,14 @@ type Decisions struct {
 	Fields []string
 }
 
+// String returns the fields: a Spec that is printed shows them, and not an address.
+func (d *Decisions) String() string {
+	if d == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%+v", *d)
+}
+
 // Bounds of Decisions.
 const (
 	MaxDecisionPaths     = 32 // of each list

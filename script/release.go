@@ -152,6 +152,8 @@ const (
 
 	ChangeFreeze Change = "freeze" // of the registry: what runs stays as it is
 	ChangeThaw   Change = "thaw"   // the freeze is over
+
+	ChangeProfile Change = "profile" // no change: somebody took a profile of an agent's process
 )
 
 // HistoryEntry is one line of a script's history.
@@ -169,6 +171,7 @@ type HistoryEntry struct {
 	Author    string
 	Note      string
 	Time      time.Time
+	ChangeSet string // that the change is part of; "" if there is none
 }
 
 // AuditEntry is one write, in the registry's audit trail.
@@ -192,5 +195,6 @@ type AuditEntry struct {
 	Note     string
 	// Key of the value that was written, in a tenant's own data; Name has no script
 	// then, and for a tenant's settings.
-	Key string
+	Key       string
+	ChangeSet string // that the write is part of; "" if there is none
 }

@@ -294,6 +294,7 @@ func (g *Gate) charge(t *Turn, now time.Duration) {
 	used := now - t.charged
 	t.charged = now
 	g.stats.Used += used
+	t.used += used
 	t.tenant.pace = max(t.tenant.pace+used, g.pace-credit)
 	if len(g.queues) == 0 { // nobody goes without what it used
 		g.pace = max(g.pace, t.tenant.pace)

@@ -29,6 +29,7 @@ type Turn struct {
 	timer   *time.Timer
 	clock   time.Duration // when the engine's began, by the gate's
 	waited  time.Duration // between its turns
+	used    time.Duration // of its turns; guarded by gate.mu until it leaves
 
 	breathAt time.Duration // when it stands back next, at the earliest
 
@@ -55,7 +56,7 @@ var _ engine.Turn = (*Turn)(nil)
 // begin makes t ready for a call.
 func (t *Turn) begin(ctx context.Context, g *Gate, call Call) {
 	t.gate, t.ctx, t.call = g, ctx, call
-	t.waited, t.begun, t.refused = 0, false, nil
+	t.waited, t.used, t.begun, t.refused = 0, 0, false, nil
 	t.bound.Store(false)
 }
 
@@ -129,6 +130,9 @@ func (t *Turn) Breathe() {
 
 // Waited returns for how long the call waited to go on, since it began.
 func (t *Turn) Waited() time.Duration { return t.waited }
+
+// Used returns for how long the call had a turn, once it has left.
+func (t *Turn) Used() time.Duration { return t.used }
 
 // Leave gives the turn back for good. It is called once, when the call is over.
 func (t *Turn) Leave() {

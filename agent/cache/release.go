@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"github.com/scriptorium-dev/scriptorium/agent/meter"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -38,6 +39,8 @@ type Release struct {
 	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
 	// has the rest of the release, too, and no Keyed of its own.
 	Keyed *Release
+	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
+	Meter atomic.Pointer[meter.Cell]
 
 	keys     byKey
 	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise

@@ -9,7 +9,7 @@ import (
 // metrics of a recorder. The sinks are those of the configuration.
 type metrics struct {
 	records, bytes, drops *prometheus.CounterVec
-	refused               prometheus.Counter
+	refused, lost         prometheus.Counter
 }
 
 // The reasons why a record is dropped.
@@ -19,6 +19,9 @@ const (
 
 	droppedRejected = "rejected" // the collector behind the sink will never take it
 )
+
+// fromProcesses stands for the sink of the records that processes of tenants could not hand over.
+const fromProcesses = "process"
 
 func newMetrics(reg prometheus.Registerer, r *Recorder) (*metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -32,6 +35,7 @@ func newMetrics(reg prometheus.Registerer, r *Recorder) (*metrics, error) {
 			Name: "scriptorium_decision_log_refused_calls_total", Help: "Calls of tenants with a strict audit that failed because their record was not kept.",
 		}),
 	}
+	m.lost = m.drops.WithLabelValues(fromProcesses, droppedFull)
 	if reg == nil {
 		return m, nil
 	}

@@ -107,7 +107,7 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	defer entry.Release()
 	kept, err := r.Record(entry)
 	if err == nil && kept != nil {
-		err = kept.Wait(ctx)
+		err = kept.within(ctx, keepPatience)
 	}
 	if err != nil {
 		return r.refused(entry, err)
@@ -115,11 +115,30 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	return nil
 }
 
+// maxLost bounds how many records a process says at once that it has dropped.
+const maxLost = 1 << 20
+
+// Lost counts records that the process of a tenant could not hand over.
+func (r *Recorder) Lost(n int64) {
+	if n > 0 {
+		r.metrics.lost.Add(float64(min(n, maxLost)))
+	}
+}
+
 // Kept says when a record is on disk.
 type Kept struct{ commit *spool.Commit }
 
 // Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before.
 func (k *Kept) Wait(ctx context.Context) error { return k.commit.Wait(ctx) }
+
+// keepPatience is how long a call waits for its record: a disk that hangs must not hold it up.
+const keepPatience = 5 * time.Second
+
+func (k *Kept) within(ctx context.Context, long time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	return k.Wait(ctx)
+}
 
 // errNoSink says that there is nothing to keep records for.
 var errNoSink = errors.New("this agent has no decision log: start it with --decision-log, such as file:/var/log/scriptorium/decisions.jsonl, and --decision-spool-bytes above 0")
@@ -163,11 +182,11 @@ func (r *Recorder) keep(e *Entry) (*Kept, error) {
 // refused is what a call fails with whose record is not kept.
 func (r *Recorder) refused(e *Entry, err error) error {
 	r.metrics.refused.Inc()
-	return Refused(e.Tenant, err)
+	return NotKept(e.Tenant, err)
 }
 
-// Refused is what a call of the tenant fails with whose record is not kept.
-func Refused(tenant string, err error) error {
+// NotKept is what a call of the tenant fails with whose record is not kept.
+func NotKept(tenant string, err error) error {
 	refused := script.Errorf(script.Unavailable, "audit", "the audit of tenant %s is strict, and the record of the call is not kept: %v", tenant, err)
 	refused.Err = err
 	return refused

@@ -607,8 +607,9 @@ type discard struct{}
 func (discard) Write(context.Context, [][]byte) error { return nil }
 func (discard) Close(context.Context) error           { return nil }
 
+const benchmarkInput = `{"method":"GET","host":"shop.example","path":"/cart/7","query":"a=1","headers":{"accept":"*/*","authorization":"Bearer abcdefghijklmnopqrstuvwxyz","user-agent":"curl/8.5.0"},"params":{}}`
+
 func BenchmarkEnded(b *testing.B) {
-	input := `{"method":"GET","host":"shop.example","path":"/cart/7","query":"a=1","headers":{"accept":"*/*","authorization":"Bearer abcdefghijklmnopqrstuvwxyz","user-agent":"curl/8.5.0"},"params":{}}`
 	for name, d := range map[string]*script.Decisions{
 		"off": nil, "unsampled": {Sample: 1e-9}, "all": all, "masked": {Sample: 1, Mask: []string{"headers.authorization", "body"}},
 	} {
@@ -616,7 +617,7 @@ func BenchmarkEnded(b *testing.B) {
 			w := start(b, 0, func(c *decisionlog.Config) {
 				c.Outputs = []decisionlog.Output{{Name: "discard", ID: "discard", Sink: discard{}}}
 			})
-			e := returns(b, call("acme", input), `{"decision":"allow"}`)
+			e := returns(b, call("acme", benchmarkInput), `{"decision":"allow"}`)
 			e.Decisions = d
 			b.ReportAllocs()
 			for b.Loop() {

@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/admission"
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -47,6 +48,8 @@ type Config struct {
 	MaxWaiting int
 	// Observers see each call when it has ended, in this order.
 	Observers []Observer
+	// Profiles are those of scripts that run; nil if there are never any.
+	Profiles *profile.Profiles
 	// Metrics gets the executor's metrics, if not nil.
 	Metrics prometheus.Registerer
 }
@@ -64,6 +67,7 @@ type Executor struct {
 	compiles  *compiles
 	metrics   *metrics
 	observers []Observer
+	profiles  *profile.Profiles
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
@@ -77,6 +81,7 @@ type call struct {
 	settings   script.TenantSettings
 	admission  admission.Call
 	staged     staged
+	trial      bool
 }
 
 var _ gateway.Executor = (*Executor)(nil)
@@ -98,8 +103,12 @@ func New(cfg Config) (*Executor, error) {
 		contents:  cfg.Contents,
 		roots:     cfg.Publishers,
 		observers: cfg.Observers,
+		profiles:  cfg.Profiles,
 		gate:      admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
 		calls:     sync.Pool{New: func() any { return new(call) }},
+	}
+	if x.profiles == nil {
+		x.profiles = &profile.Profiles{}
 	}
 	if x.tenants == nil {
 		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
@@ -128,7 +137,7 @@ func (x *Executor) Execute(ctx context.Context, asked *gateway.Call, reply *gate
 
 // release makes c ready for another call.
 func (x *Executor) release(c *call) {
-	c.invocation, c.admission, c.settings, c.staged, c.ended = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}, Ended{}
+	c.invocation, c.admission, c.settings, c.staged, c.ended, c.trial = engine.Invocation{}, admission.Call{}, script.TenantSettings{}, staged{}, Ended{}, false
 	x.calls.Put(c)
 }
 
@@ -177,11 +186,14 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 	if err := x.gate.Enter(ctx, &c.turn, &c.admission); err != nil {
 		return err
 	}
-	defer c.turn.Leave()
+	defer c.leave()
 	c.invocation = engine.Invocation{
 		Tenant: release.Name.Tenant, OnResponse: asked.OnResponse, Args: asked.Args, Config: loaded.Config, Limits: limits, Memory: share(&c.settings),
 		Script: release.Name.Script, Version: reply.Version, Traceparent: asked.Traceparent,
 		Host: x.hostOf(c, release, reply.Version), Turn: &c.turn, Used: &c.ended.Used,
+	}
+	if !c.trial {
+		c.invocation.Profile = x.profiles.Of(release.Name, reply.Version)
 	}
 	var began time.Time
 	if counts {
@@ -202,6 +214,12 @@ func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loa
 		return &e
 	}
 	return err
+}
+
+// leave gives the call's turn back.
+func (c *call) leave() {
+	c.turn.Leave()
+	c.ended.Ran = c.turn.Used()
 }
 
 // share returns how much memory the calls of a tenant may make together. A process of its

@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -93,6 +94,7 @@ type node struct {
 	host      engine.Host           // nil for one that has a name alone
 	contents  execute.Contents
 	observers []execute.Observer
+	profiles  *profile.Profiles
 
 	mu      sync.RWMutex
 	sources map[script.Digest][]byte
@@ -134,7 +136,7 @@ func (n *node) start(tb testing.TB, e engine.Engine, budget int64, running, wait
 			return gateway.Position{Revision: 42, Staleness: time.Second}
 		},
 		Tenants: func(string) script.TenantSettings { return n.settings }, Host: n.host, Contents: n.contents,
-		MaxRunning: running, MaxWaiting: waiting, Metrics: n.metrics, Observers: n.observers,
+		MaxRunning: running, MaxWaiting: waiting, Metrics: n.metrics, Observers: n.observers, Profiles: n.profiles,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -31,6 +31,8 @@ type Ended struct {
 	Start   time.Time
 	// Took includes the time that the call waited for its turn.
 	Took time.Duration
+	// Ran is the time that it had a turn on a processor.
+	Ran time.Duration
 	// Decisions are of the version that the call is of, as far as one was found.
 	Decisions *script.Decisions
 	// Settings are the tenant's; nil if the call did not get so far.
@@ -46,14 +48,26 @@ func (x *Executor) observe(ctx context.Context, c *call, asked *gateway.Call, re
 	}
 	e := &c.ended
 	e.Call, e.Reply, e.Start, e.Took = asked, reply, start, end.Sub(start)
+	return e.Show(ctx, x.observers, err)
+}
+
+// Show shows the call, which ended with the error, to the observers, and returns what it ends with.
+func (e *Ended) Show(ctx context.Context, observers []Observer, err error) error {
 	e.setError(err)
-	for _, o := range x.observers {
+	for _, o := range observers {
 		if instead := o.Ended(ctx, e); instead != nil {
 			e.setError(instead)
-			reply.Result.Reset()
+			e.Reply.Result.Reset()
 		}
 	}
 	return e.Err
+}
+
+// Unrun returns a call that has ended without an executor, of the release if that is not nil.
+func Unrun(asked *gateway.Call, reply *gateway.Reply, release *cache.Release, start time.Time) *Ended {
+	e := &Ended{Call: asked, Reply: reply, Start: start, Took: time.Since(start)}
+	e.of(release)
+	return e
 }
 
 // of notes the release that was found.

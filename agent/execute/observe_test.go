@@ -63,6 +63,9 @@ func TestObserversSeeEachCall(t *testing.T) {
 		if test.script == "acme/many" && e.Used.Allocated < 1000*16 {
 			t.Errorf("%s: allocated %d bytes, want more than an item of each of 1000", test.script, e.Used.Allocated)
 		}
+		if ran := e.Ran > 0; ran != test.found || e.Ran > e.Took {
+			t.Errorf("%s: ran for %v of %v", test.script, e.Ran, e.Took)
+		}
 		if e.Call.Origin.Caller != "uid 7" || e.Took <= 0 || e.Start.IsZero() {
 			t.Errorf("%s: the observer saw %+v", test.script, e)
 		}

@@ -21,6 +21,7 @@ type trials struct{ *Executor }
 func (t trials) Execute(ctx context.Context, asked *gateway.Call, reply *gateway.Reply) error {
 	c := t.calls.Get().(*call)
 	defer t.release(c)
+	c.trial = true
 	err := t.execute(ctx, c, asked, reply, true)
 	t.answered(time.Now(), err, reply)
 	return err

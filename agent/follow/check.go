@@ -168,8 +168,12 @@ func (m *machine) judge(now time.Time, out outcome) {
 	case !out.checked:
 	case out.agrees:
 		m.drift.done()
+		if m.drifting {
+			m.drifting, m.repaired = false, m.repaired+1
+		}
 	case m.drift.want(now, m.jitter(driftJitter)) || out.thorough:
 		m.drifts++
+		m.drifting = true
 		m.metrics.drifts.Inc()
 	}
 }

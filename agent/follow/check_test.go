@@ -14,7 +14,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const drifts = "scriptorium_agent_drifts_total"
+const (
+	drifts   = "scriptorium_agent_drifts_total"
+	drifting = "scriptorium_agent_drifting"
+)
 
 // twoBeacons is how long it takes until two of them were heard, and a repair after.
 const twoBeacons = 2*time.Second + 500*time.Millisecond
@@ -75,8 +78,8 @@ func TestADriftIsFoundAndHealed(t *testing.T) {
 				if got := n.metric(drifts, ""); got != 1 {
 					t.Errorf("%d drifts are counted", got)
 				}
-				if got := n.status.GetDrifts(); got != 1 {
-					t.Errorf("%d drifts are reported", got)
+				if got, repaired := n.status.GetDrifts(), n.status.GetRepairedDrifts(); got != 1 || repaired != 1 {
+					t.Errorf("%d drifts are reported, and %d repaired", got, repaired)
 				}
 				_, fulls := w.counts()
 				n.mu.Lock()
@@ -155,8 +158,14 @@ func TestADriftThatDoesNotHealIsNoStorm(t *testing.T) {
 				w.commit(map[string]string{"a": "two"})
 				synctest.Wait()
 				n.expect("meanwhile")
+				if got := n.metric(drifting, ""); got != 1 && name == "all checksums are wrong" {
+					t.Errorf("%s is %d while nothing repairs it", drifting, got)
+				}
 				set(false)
 				pass(2 * time.Second)
+				if got := n.metric(drifting, ""); got != 0 {
+					t.Errorf("%s is %d after the bug was mended", drifting, got)
+				}
 				_, before = w.counts()
 				pass(5 * time.Minute)
 				if _, after := w.counts(); after != before {

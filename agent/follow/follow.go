@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -76,6 +77,7 @@ type Handler interface {
 	RollCall(sealed []byte)
 	Tail(sealed []byte)
 	Recall(sealed []byte)
+	Query(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
 	// Connected says that the connection is there, anew or again, or is gone.
@@ -176,12 +178,19 @@ type Config struct {
 	// first, as the status holds only the first MaxTrials; may be nil. It returns at once.
 	Trials func() []Trial
 
+	// Usage returns, for the status, what the calls of tenants used since it was asked last: of at most so many
+	// tenants, and what others used the next time. It may be nil. It returns at once.
+	Usage func(most int) []callstats.TenantUse
+
 	// Tail, if not nil, is called from one goroutine when somebody reads along with what
 	// scripts log. It returns at once.
 	Tail func(Tail)
 	// Recall, if not nil, is called from one goroutine when the registry asks this agent for
 	// copies. It returns at once.
 	Recall func(Recall)
+	// Query, if not nil, is called from one goroutine for each query of the registry that names this
+	// agent. A query may be old, or may come again. Query returns at once.
+	Query func(*eventv1.Query)
 
 	// Tracer makes the spans of activations; nil for none. About TracedAgents agents of all that follow
 	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what went
@@ -238,6 +247,7 @@ type Follower struct {
 	machine  machine
 	applier  applier
 	status   status
+	usage    usage
 	metrics  *metrics
 	refusals *refusals
 	done     chan outcome
@@ -255,8 +265,9 @@ type Follower struct {
 	recalls   tails
 	session   seal.Session // the zero one until a registry gives one; older ones never do
 
-	standing atomic.Pointer[standing]
-	synced   chan struct{} // closed with the first sync
+	reporting atomic.Pointer[seal.Session] // session, for all to read
+	standing  atomic.Pointer[standing]
+	synced    chan struct{} // closed with the first sync
 	// answering says that the registry's answer is being taken in.
 	answering atomic.Bool
 }
@@ -266,6 +277,7 @@ type standing struct {
 	revision script.Revision
 	current  time.Time // when it was last known to be current; zero: never
 	held     string
+	drifting bool // what is live differs from the registry's checksum, and nothing has repaired it yet
 }
 
 // New returns a follower that starts from the state's cursor. It fails only if
@@ -288,52 +300,13 @@ func New(cfg Config) (*Follower, error) {
 	f.inbox.init(open, f.refusals)
 	random := rand.New(rand.NewPCG(seed, 0))
 	f.machine = newMachine(cfg, random, m, f.refusals)
-	f.status = newStatus(cfg, random)
+	f.status, f.usage = newStatus(cfg, random), usage{take: cfg.Usage}
 	f.applier = newApplier(cfg, f.status.base.GetIncarnation(), open, f.refusals, m, rand.New(rand.NewPCG(seed, 1)))
 	left := f.applier.leave(outcome{})
 	f.retryAt, f.status.failures, f.status.keys, f.machine.keys = left.retryAt, left.failures, left.keys, left.keys
 	f.activated = f.machine.cursor.Revision
 	f.publish()
 	return f, nil
-}
-
-// Position returns the revision that is activated, and how long ago it was
-// known to be the registry's newest: negative if it never was since New.
-func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
-	s := f.standing.Load()
-	if s.current.IsZero() {
-		return s.revision, -1
-	}
-	return s.revision, max(0, now.Sub(s.current))
-}
-
-// Held says why the follower keeps what it has although the registry says otherwise, and
-// what to do; "" if it does not.
-func (f *Follower) Held() string { return f.standing.Load().held }
-
-// TroublesChanged says that what Config.Troubles or Config.Lags returns has changed. It returns at
-// once, and may be called from any goroutine.
-func (f *Follower) TroublesChanged() { f.inbox.changed() }
-
-// TrialsChanged says that what Config.Trials returns has changed by more than calls; the
-// agent reports it now. It returns at once, and may be called from any goroutine.
-func (f *Follower) TrialsChanged() { f.inbox.changed() }
-
-// FirstSync is closed when the registry has answered for the first time, and all of the
-// answer is in.
-func (f *Follower) FirstSync() <-chan struct{} { return f.synced }
-
-// Answering reports whether the registry has begun an answer, and not all of it is in.
-func (f *Follower) Answering() bool { return f.answering.Load() }
-
-// Synced reports whether the registry has answered since New.
-func (f *Follower) Synced() bool {
-	select {
-	case <-f.synced:
-		return true
-	default:
-		return false
-	}
 }
 
 // Run follows until ctx is done; it then says that the agent is leaving and
@@ -387,6 +360,8 @@ func (f *Follower) takeIn(now time.Time) {
 			f.tail(now, m.tail)
 		case m.recall != nil:
 			f.recall(now, m.recall)
+		case m.query != nil:
+			f.query(m.query)
 		case !f.machine.ofAnotherFleet("roll call", *m.rollCall):
 			f.status.called(now)
 		}
@@ -419,7 +394,7 @@ func (f *Follower) work(ctx context.Context, j job) outcome {
 }
 
 func (f *Follower) finish(now time.Time, out outcome) {
-	before, drifts := f.machine.cursor, f.machine.drifts
+	before, drifts, repaired := f.machine.cursor, f.machine.drifts, f.machine.repaired
 	f.machine.finish(now, out)
 	if out.kind == jobSync {
 		f.answering.Store(false)
@@ -430,10 +405,15 @@ func (f *Follower) finish(now time.Time, out outcome) {
 			f.status.changed() // perhaps no registry has believed the last reports
 		}
 		f.session = out.session
+		f.reporting.Store(&out.session)
 	}
 	if f.machine.drifts != drifts {
 		f.log.Warn("what is live differs from what the registry has; everything is fetched and compared",
 			"revision", f.machine.cursor.Revision, "found", f.machine.drifts, "again_in", f.machine.drift.due.Sub(now).String())
+		f.status.changed()
+	}
+	if f.machine.repaired != repaired {
+		f.log.Info("what is live is what the registry has again", "revision", f.machine.cursor.Revision)
 		f.status.changed()
 	}
 	// A beacon moves the cursor each second in a fleet with other groups.
@@ -441,6 +421,7 @@ func (f *Follower) finish(now time.Time, out outcome) {
 		f.status.changed()
 	}
 	f.retryAt, f.status.failures, f.status.keys, f.status.drifts = out.retryAt, out.failures, out.keys, f.machine.drifts
+	f.status.repaired = f.machine.repaired
 	f.activate(now, before.Fleet, out)
 	f.status.held = f.machine.held
 	f.publish()
@@ -463,7 +444,7 @@ func (f *Follower) activate(now time.Time, fleet string, out outcome) {
 
 // publish lets others see how far the follower has come.
 func (f *Follower) publish() {
-	s := standing{revision: f.activated, current: f.machine.current, held: f.machine.held}
+	s := standing{revision: f.activated, current: f.machine.current, held: f.machine.held, drifting: f.machine.drift.wanted}
 	if old := f.standing.Load(); old == nil || *old != s {
 		f.standing.Store(&s)
 	}
@@ -490,7 +471,10 @@ func (f *Follower) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := f.cfg.Reporter.Report(ctx, f.status.compose(time.Now(), f.machine.cursor, true), f.session); err != nil {
+	now := time.Now()
+	last := f.status.compose(now, f.machine.cursor, true)
+	last.Usage = f.usage.next(now, f.hears(now), true)
+	if err := f.cfg.Reporter.Report(ctx, last, f.session); err != nil {
 		f.log.Debug("could not say good-bye", "error", err)
 	}
 }

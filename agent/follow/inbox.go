@@ -3,6 +3,8 @@ package follow
 import (
 	"sync"
 	"time"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 )
 
 // Bounds of what waits to be applied. Over them the follower forgets what waits
@@ -39,6 +41,7 @@ type message struct {
 	rollCall *string // the fleet
 	tail     *Tail
 	recall   *Recall
+	query    *eventv1.Query
 }
 
 func (b *inbox) init(open opener, refusals *refusals) {
@@ -88,6 +91,15 @@ func (b *inbox) Recall(data []byte) {
 		return
 	}
 	b.add(message{recall: r}, 0)
+}
+
+func (b *inbox) Query(data []byte) {
+	q, err := b.open.query(data)
+	if err != nil {
+		b.refusals.note("query", err)
+		return
+	}
+	b.add(message{query: q}, len(data))
 }
 
 func (b *inbox) Lost() {

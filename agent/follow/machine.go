@@ -115,6 +115,8 @@ type machine struct {
 	rotation repair // what is on disk is signed by another key than the registry's
 	session  repair // the registry does not know the agent's session
 	drifts   uint64 // found since the start
+	drifting bool   // the last one is not repaired yet
+	repaired uint64 // since the start
 	signer   string // the key that the registry signs by
 	keys     []string
 	unsigned bool // signatures do not matter

@@ -7,6 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// gauge is 1 while something is the case.
+func gauge(name, help string, is func() bool) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "scriptorium_agent_" + name, Help: help}, func() float64 {
+		if is() {
+			return 1
+		}
+		return 0
+	})
+}
+
 type metrics struct {
 	events, duplicates, malformed, syncs, syncsFailed, drifts prometheus.Counter
 }
@@ -46,6 +56,8 @@ func newMetrics(reg prometheus.Registerer, f *Follower) (*metrics, error) {
 			}
 			return staleness.Seconds()
 		}),
+		gauge("drifting", "1 while what is live differs from the registry's checksum, and no answer of the registry has repaired it.", func() bool { return f.standing.Load().drifting }),
+		gauge("held", "1 while the agent keeps what the registry says is gone, because it is much and nobody has accepted the loss.", func() bool { return f.Held() != "" }),
 	)
 	for _, c := range all {
 		if err := reg.Register(c); err != nil {

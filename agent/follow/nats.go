@@ -97,7 +97,7 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("set up the connection to NATS at %s: %w", strings.Join(n.URLs, ","), err)
 	}
-	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail(), n.Subjects.Recall()} {
+	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail(), n.Subjects.Recall(), n.Subjects.Query()} {
 		sub, err := conn.Subscribe(subject, func(m *nats.Msg) { n.deliver(h, m) })
 		if err != nil {
 			conn.Close()
@@ -131,6 +131,12 @@ func (n *NATS) connection() *nats.Conn {
 	return n.conn
 }
 
+// IsConnected reports whether the connection is there.
+func (n *NATS) IsConnected() bool {
+	conn := n.connection()
+	return conn != nil && conn.IsConnected()
+}
+
 func (n *NATS) connected(conn *nats.Conn, h Handler, what string) {
 	_ = conn.FlushTimeout(subscribeTimeout) // the server then has the subscription, if it is not slow
 	n.Log.Info(what)
@@ -150,6 +156,8 @@ func (n *NATS) deliver(h Handler, m *nats.Msg) {
 		h.Tail(m.Data)
 	case n.Subjects.Recall():
 		h.Recall(m.Data)
+	case n.Subjects.Query():
+		h.Query(m.Data)
 	}
 }
 
@@ -190,6 +198,26 @@ func (n *NATS) SendCopy(m *eventv1.Copy) error {
 	}
 	if err := conn.Publish(n.Subjects.Copies(n.Agent), data); err != nil {
 		return fmt.Errorf("publish a copy: %w", err)
+	}
+	return nil
+}
+
+// SendAnswer sends a part of an answer to a query in the session. The error is of kind Limit if NATS
+// does not take a message of that size.
+func (n *NATS) SendAnswer(m *eventv1.Answer, in seal.Session) error {
+	conn := n.connection()
+	if conn == nil || !conn.IsConnected() {
+		return script.Errorf(script.Unavailable, "", "not connected to NATS")
+	}
+	data, err := seal.SealAnswer(m, in)
+	if err != nil {
+		return err
+	}
+	if int64(len(data)) > conn.MaxPayload() {
+		return script.Errorf(script.Limit, "", "a part of the answer has %d bytes, and NATS takes messages of %d: raise its max_payload", len(data), conn.MaxPayload())
+	}
+	if err := conn.Publish(n.Subjects.Answers(n.Agent), data); err != nil {
+		return fmt.Errorf("publish an answer: %w", err)
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func (h heard) Beacon(data []byte)   { h <- "beacon " + string(data) }
 func (h heard) RollCall(data []byte) { h <- "roll call " + string(data) }
 func (h heard) Tail(data []byte)     { h <- "tail " + string(data) }
 func (h heard) Recall(data []byte)   { h <- "recall " + string(data) }
+func (h heard) Query(data []byte)    { h <- "query " + string(data) }
 func (h heard) Lost()                { h <- "lost" }
 func (h heard) Connected(is bool)    { h <- "connected " + strconv.FormatBool(is) }
 
@@ -121,6 +122,8 @@ func TestNATS(t *testing.T) {
 	h.expect(t, "tail acme")
 	publish(subjects.Recall(), "acme")
 	h.expect(t, "recall acme")
+	publish(subjects.Query(), "acme")
+	h.expect(t, "query acme")
 
 	logs, err := conn.SubscribeSync(subjects.AllLogs())
 	if err != nil {

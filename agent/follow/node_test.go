@@ -89,7 +89,7 @@ func (n *node) run(ctx context.Context, seed uint64) (*follow.Follower, func()) 
 	}
 }
 
-// metric returns the value of a counter of the last run, by its label if it has one.
+// metric returns the value of a counter or a gauge of the last run, by its label if it has one.
 func (n *node) metric(name, label string) int {
 	n.w.t.Helper()
 	families, err := n.metrics.Gather()
@@ -99,7 +99,7 @@ func (n *node) metric(name, label string) int {
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				return int(m.GetCounter().GetValue())
+				return int(m.GetCounter().GetValue() + m.GetGauge().GetValue()) // it is one of both
 			}
 		}
 	}

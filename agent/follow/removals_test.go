@@ -54,6 +54,9 @@ func wantHeld(t *testing.T, n *node, f *follow.Follower, live int, held string) 
 	if _, now := n.snapshot(); len(now) != live {
 		t.Errorf("%d scripts are live, want %d", len(now), live)
 	}
+	if got := n.metric("scriptorium_agent_held", "") == 1; got != (held != "") {
+		t.Errorf("the metric of what is held: %v", got)
+	}
 	if got := f.Held(); !strings.Contains(got, held) || held == "" && got != "" {
 		t.Errorf("Held: %q, want %q", got, held)
 	}

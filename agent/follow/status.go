@@ -42,9 +42,11 @@ type status struct {
 	tenants []string
 	keys    []string // that what is on disk is signed by
 	drifts  uint64
-	held    string        // why what the registry says is not applied
-	apart   time.Duration // between two reports, at least
-	live    []activation  // the last, in the order of their revisions
+
+	repaired uint64        // drifts that are over
+	held     string        // why what the registry says is not applied
+	apart    time.Duration // between two reports, at least
+	live     []activation  // the last, in the order of their revisions
 
 	sequence uint64
 	sent     time.Time
@@ -76,6 +78,7 @@ func newStatus(cfg Config, random *mathrand.Rand) status {
 			KnowsSelectors:  true,
 			KnowsChangeSets: true,
 			KnowsKeys:       true,
+			KnowsQueries:    true,
 		},
 		random:  random,
 		tenants: cfg.Tenants.Globs(),
@@ -224,6 +227,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		KnowsSelectors:    s.base.GetKnowsSelectors(),
 		KnowsChangeSets:   s.base.GetKnowsChangeSets(),
 		KnowsKeys:         s.base.GetKnowsKeys(),
+		KnowsQueries:      s.base.GetKnowsQueries(),
 		ActivatedRevision: int64(activated),
 		Failures:          failures,
 		Leaving:           leaving,
@@ -231,6 +235,7 @@ func (s *status) compose(now time.Time, at Cursor, leaving bool) *eventv1.Status
 		Tenants:           s.tenants,
 		DiskKeys:          slices.DeleteFunc(slices.Clone(s.keys), func(id string) bool { return id == "" }),
 		Drifts:            s.drifts,
+		RepairedDrifts:    s.repaired,
 		Activations:       s.activations(now),
 		Trials:            trialsOf(s.trials),
 		Held:              text(s.held),
@@ -252,7 +257,12 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if f.cfg.Trials != nil {
 		f.status.trials = f.cfg.Trials()
 	}
-	err := f.cfg.Reporter.Report(ctx, f.status.compose(now, f.machine.cursor, false), f.session)
+	told := f.status.compose(now, f.machine.cursor, false)
+	told.Usage = f.usage.next(now, f.hears(now), false)
+	err := f.cfg.Reporter.Report(ctx, told, f.session)
+	if err == nil {
+		f.usage.sent(told.GetUsage(), now)
+	}
 	level := slog.LevelDebug
 	if err != nil && !f.unsent {
 		level = slog.LevelWarn // and no more of it until one gets through
@@ -260,4 +270,10 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 	if f.unsent = err != nil; f.unsent {
 		f.log.Log(ctx, level, "status not sent, so that the registry does not see this agent; the next one makes up for it", "error", err)
 	}
+}
+
+// hears reports whether the registry was heard a moment ago, and has given a session in which it believes reports.
+func (f *Follower) hears(now time.Time) bool {
+	_, ago := f.Position(now)
+	return ago >= 0 && ago < usageHeard && len(f.session.Key) > 0
 }

@@ -36,7 +36,7 @@ func tracing(t *testing.T, agents int32, do func(w *world, n *node, spans *trace
 func attribute(s sdktrace.ReadOnlySpan, key string) string {
 	for _, a := range s.Attributes() {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""

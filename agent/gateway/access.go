@@ -150,6 +150,9 @@ func (g Grant) Caller() string {
 	return g.caller
 }
 
+// All reports whether the peer may use all tenants.
+func (g Grant) All() bool { return g.all }
+
 // Allows reports whether the peer may use the tenant.
 func (g Grant) Allows(tenant string) bool {
 	return g.all || slices.Contains(g.tenants, tenant) || g.globs != nil && g.globs.Matches(tenant)

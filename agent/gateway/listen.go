@@ -15,8 +15,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// SocketMode is the mode of every socket: owner and group may connect.
-const SocketMode fs.FileMode = 0o660
+// SocketMode is the mode of the sockets for callers: owner and group may connect. With OwnMode, the
+// owner alone may.
+const (
+	SocketMode fs.FileMode = 0o660
+	OwnMode    fs.FileMode = 0o600
+)
 
 // maxPathLen is what fits into a socket's address everywhere, its NUL left out.
 const maxPathLen = min(104, len(syscall.RawSockaddrUnix{}.Path)-1)
@@ -25,7 +29,10 @@ const maxPathLen = min(104, len(syscall.RawSockaddrUnix{}.Path)-1)
 // if there is none, and takes the place of a socket that nobody answers on; one
 // that somebody answers on, or a file of another kind, is an error. Closing the
 // listener removes the socket.
-func Listen(path string) (*net.UnixListener, error) {
+func Listen(path string) (*net.UnixListener, error) { return ListenMode(path, SocketMode) }
+
+// ListenMode is Listen with another mode.
+func ListenMode(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if len(path) > maxPathLen {
 		return nil, script.Errorf(script.Invalid, "socket",
 			"the path %s has %d bytes, but a Unix socket's path may have %d: choose a shorter folder for the sockets",
@@ -41,13 +48,13 @@ func Listen(path string) (*net.UnixListener, error) {
 	// that at no moment anybody else can connect. Where that does not work, the
 	// chmod below does it a moment later.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), uint32(SocketMode)) })
+		return c.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), uint32(mode)) })
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
-	if err := os.Chmod(path, SocketMode); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the mode of socket %s: %w", path, err), l.Close())
 	}
 	return l.(*net.UnixListener), nil

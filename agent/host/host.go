@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -38,10 +39,15 @@ type Config struct {
 	// Send sends lines to whoever reads along. It is called by Run alone. nil means that
 	// nobody can.
 	Send func(*eventv1.Logs) error
+	// Keep, if not nil, gets each line that scripts may log, to keep it for those who look later. It
+	// copies the texts.
+	Keep func(of script.Name, l logring.Line)
 	// Log gets what scripts log; nil means slog.Default().
 	Log *slog.Logger
 	// Metrics gets the host's metrics, if not nil.
 	Metrics prometheus.Registerer
+	// Dropped, if not nil, is called by Run with the lines of a script that were left out.
+	Dropped func(of script.Name, lines uint64)
 	// CounterMetrics makes each counter of each tenant a metric, too: up to 1,000 series
 	// a tenant.
 	CounterMetrics bool

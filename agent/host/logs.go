@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -69,6 +70,11 @@ func (h *Host) Log(inv *engine.Invocation, level engine.Level, message string) {
 	}
 	h.metrics.lines.Inc()
 	h.write(inv, level, message)
+	if h.cfg.Keep != nil {
+		h.cfg.Keep(script.Name{Tenant: inv.Tenant, Script: inv.Script}, logring.Line{
+			Time: now, Version: inv.Version, Level: level, Message: message, TraceID: traceID(inv.Traceparent),
+		})
+	}
 	if h.tails.wants(now, inv.Tenant, inv.Script) {
 		h.tails.put(line{
 			time: now, tenant: inv.Tenant, name: inv.Script, version: inv.Version,
@@ -159,14 +165,21 @@ func (h *Host) sayDropped() {
 		t.noisy = nil
 		var lines uint64
 		var names []string
+		dropped := make(map[string]uint64, len(scripts))
 		for _, s := range scripts {
 			lines += s.dropped
+			dropped[s.name] = s.dropped
 			s.dropped = 0
 			if len(names) < maxNamed {
 				names = append(names, s.name)
 			}
 		}
 		t.mu.Unlock()
+		if h.cfg.Dropped != nil {
+			for name, lines := range dropped {
+				h.cfg.Dropped(script.Name{Tenant: t.name, Script: name}, lines)
+			}
+		}
 		h.log.Warn("scripts log more than they or their tenant may; lines were left out",
 			"tenant", t.name, "lines", lines, "scripts", len(scripts), "first", names)
 	}

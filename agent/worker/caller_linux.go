@@ -50,42 +50,42 @@ const (
 )
 
 // call runs a call. After an error that is neither ctx's nor a *script.Error, the process
-// has ended, or is of no use any more.
-func (c *caller) call(ctx context.Context, b bounds, req *workerv1.ExecuteRequest) (*workerv1.ExecuteResponse, error) {
+// has ended, or is of no use any more. sent: the process has got it.
+func (c *caller) call(ctx context.Context, b bounds, req *workerv1.ExecuteRequest) (resp *workerv1.ExecuteResponse, sent bool, err error) {
 	conn, err := c.take()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	timeout := time.Duration(0)
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(deadline), 1)
 	}
 	if err := conn.SetDeadline(time.Now().Add(b.time)); err != nil {
-		return nil, errors.Join(err, c.drop(conn))
+		return nil, false, errors.Join(err, c.drop(conn))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	resp, err := conn.exchange(timeout, b.answer, req)
+	resp, sent, err = conn.exchange(timeout, b.answer, req)
 	if !stop() || err != nil { // or an answer that comes late is taken for the next call's
 		_ = c.drop(conn)
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
-			return nil, script.Errorf(script.Timeout, "", "the tenant's process did not answer within %v", b.time)
+			return nil, sent, script.Errorf(script.Timeout, "", "the tenant's process did not answer within %v", b.time)
 		}
-		return resp, err
+		return resp, sent, err
 	}
 	c.give(conn)
-	return resp, nil
+	return resp, true, nil
 }
 
-func (c *callConn) exchange(timeout time.Duration, most int, req *workerv1.ExecuteRequest) (_ *workerv1.ExecuteResponse, err error) {
+func (c *callConn) exchange(timeout time.Duration, most int, req *workerv1.ExecuteRequest) (_ *workerv1.ExecuteResponse, sent bool, err error) {
 	if c.out, err = link.AppendFrame(link.AppendTimeout(c.out[:0], timeout), req); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if _, err = c.Write(c.out); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	resp := &workerv1.ExecuteResponse{}
 	c.in, err = link.ReadFrame(c.r, most, c.in, resp)
-	return resp, err
+	return resp, true, err
 }
 
 // take returns a connection that nobody uses, a new one if there is none.

@@ -79,7 +79,7 @@ func TestACallToOneThatTakesNothing(t *testing.T) {
 // TestACallThatIsNotAnswered ends in time, and when the process is closed.
 func TestACallThatIsNotAnswered(t *testing.T) {
 	c, _ := newPeer(t)
-	_, err := c.call(t.Context(), bounds{time: time.Millisecond, answer: 1}, &workerv1.ExecuteRequest{})
+	_, _, err := c.call(t.Context(), bounds{time: time.Millisecond, answer: 1}, &workerv1.ExecuteRequest{})
 	if script.KindOf(err) != script.Timeout {
 		t.Errorf("got %v", err)
 	}
@@ -88,14 +88,14 @@ func TestACallThatIsNotAnswered(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.call(ctx, wide, &workerv1.ExecuteRequest{}); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, _, err := c.call(ctx, wide, &workerv1.ExecuteRequest{}); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("canceled: %v", err)
 	}
 
 	c, theirs := newPeer(t)
 	done := make(chan error)
 	go func() {
-		_, err := c.call(context.Background(), wide, &workerv1.ExecuteRequest{})
+		_, _, err := c.call(context.Background(), wide, &workerv1.ExecuteRequest{})
 		done <- err
 	}()
 	conn, err := accept(theirs)
@@ -107,7 +107,7 @@ func TestACallThatIsNotAnswered(t *testing.T) {
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	if _, err := c.call(t.Context(), wide, &workerv1.ExecuteRequest{}); !errors.Is(err, net.ErrClosed) {
+	if _, _, err := c.call(t.Context(), wide, &workerv1.ExecuteRequest{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after it was closed: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 			}()
 		}
 	}()
-	if _, err := c.call(t.Context(), bounds{time: time.Minute, answer: 1000}, &workerv1.ExecuteRequest{}); err == nil {
+	if _, _, err := c.call(t.Context(), bounds{time: time.Minute, answer: 1000}, &workerv1.ExecuteRequest{}); err == nil {
 		t.Error("it is taken")
 	}
 	if len(c.busy)+len(c.idle) != 0 {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type home struct {
 	tenant atomic.Pointer[tenant] // nil until the process has one
 	asked  *rate.Limiter          // requests; who asks for more a second waits
 	sent   *rate.Limiter          // bytes of contents
+	ran    *rate.Limiter          // microseconds that calls ran: of each second as many as there are processors
 }
 
 // Bounds of what a process may ask of the agent. What one needs is far below: each source
@@ -47,6 +49,7 @@ func newHome(cfg Config) *home {
 	h := &home{
 		cfg: cfg, server: link.NewServer(grpc.MaxConcurrentStreams(maxAsked), grpc.MaxRecvMsgSize(maxRequest)),
 		asked: rate.NewLimiter(asksASecond, asksASecond), sent: rate.NewLimiter(sentASecond, sentASecond),
+		ran: rate.NewLimiter(rate.Limit(runtime.NumCPU()*1e6), runtime.NumCPU()*1e6*int(ranAtOnce/time.Second)),
 	}
 	workerv1.RegisterHomeServer(h.server, h)
 	return h
@@ -138,6 +141,45 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		}
 	}
 	return &workerv1.CountResponse{}, nil
+}
+
+// Bounds of what one request says of all calls: of how many scripts, and for how long they ran before it was said.
+const (
+	maxScripts = 64
+	ranAtOnce  = 10 * time.Second
+)
+
+// Calls implements workerv1.HomeServer. What the process says counts for its own tenant, and no call runs for longer
+// than there are processors.
+func (h *home) Calls(ctx context.Context, req *workerv1.CallsRequest) (*workerv1.CallsResponse, error) {
+	if err := h.asked.Wait(ctx); err != nil {
+		return nil, err
+	}
+	t := h.tenant.Load()
+	if t == nil || h.cfg.Calls == nil {
+		return &workerv1.CallsResponse{}, nil
+	}
+	scripts := req.GetScripts()
+	for _, m := range scripts[:min(len(scripts), maxScripts)] {
+		f, ok := link.ToFigures(m)
+		if !ok {
+			continue
+		}
+		f.Ran = h.couldRun(f.Ran)
+		h.cfg.Calls.Bring(script.Name{Tenant: t.name, Script: m.GetScript()}, &f)
+	}
+	return &workerv1.CallsResponse{}, nil
+}
+
+// couldRun returns so much of the time as calls can have run, since that was said last.
+func (h *home) couldRun(said time.Duration) time.Duration {
+	now := time.Now()
+	most := int64(max(h.ran.TokensAt(now), 0))
+	believed := min(said.Microseconds(), most)
+	if !h.ran.AllowN(now, int(believed)) { // another request had it
+		believed = 0
+	}
+	return min(said, time.Duration(believed+1)*time.Microsecond)
 }
 
 // Trace implements workerv1.HomeServer.

@@ -2,9 +2,15 @@ package worker
 
 import (
 	"context"
+	"math"
+	"runtime"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
@@ -93,5 +99,53 @@ func TestHomeAttributesLines(t *testing.T) {
 	}})
 	if err != nil || len(host.lines) != 2 || host.lines[0] != "acme/route warn one" || host.lines[1] != "acme/route info two" {
 		t.Errorf("%q, %v", host.lines, err)
+	}
+}
+
+// TestHomeBelievesCallsThatCanBe: what a process counts is its own tenant's, of scripts that there are, and its calls
+// ran no longer than there are processors.
+func TestHomeBelievesCallsThatCanBe(t *testing.T) {
+	table, metrics := cache.NewTable(), prometheus.NewRegistry()
+	table.Update([]*cache.Release{
+		cache.NewRelease(script.Release{Name: script.Name{Tenant: "acme", Script: "route"}}),
+		cache.NewRelease(script.Release{Name: script.Name{Tenant: "shop", Script: "cart"}}),
+	}, nil)
+	calls, err := callstats.New(callstats.Config{Table: table, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHome(Config{Node: Node{Table: table, Tenants: cache.NewTenants()}, Calls: calls}.withDefaults())
+	defer h.server.Stop()
+	h.tenant.Store(&tenant{name: "acme"})
+	one := func(name string, change func(*workerv1.ScriptCalls)) *workerv1.ScriptCalls {
+		m := &workerv1.ScriptCalls{Script: name, Outcomes: []uint64{1}, Buckets: []uint64{1}, RanNanos: math.MaxInt64 / 2, TookNanos: math.MaxInt64, Instructions: math.MaxUint64}
+		if change != nil {
+			change(m)
+		}
+		return m
+	}
+	for range 100 {
+		_, err := h.Calls(t.Context(), &workerv1.CallsRequest{Scripts: []*workerv1.ScriptCalls{
+			one("route", nil), one("cart", nil), one("../shop/cart", nil), one("nothing", nil), one("", nil),
+			one("route", func(m *workerv1.ScriptCalls) { m.Outcomes = []uint64{2} }),
+			one("route", func(m *workerv1.ScriptCalls) { m.Outcomes = make([]uint64, 1000) }),
+			one("route", func(m *workerv1.ScriptCalls) { m.FirstBucket = -1 }),
+			one("route", func(m *workerv1.ScriptCalls) { m.FirstBucket = 1000 }),
+			one("route", func(m *workerv1.ScriptCalls) { m.RanNanos = -1 }),
+			one("route", func(m *workerv1.ScriptCalls) { m.Outcomes, m.Buckets = []uint64{1 << 60}, []uint64{1 << 60} }),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	uses := calls.TakeUse(10)
+	if len(uses) != 1 || uses[0].Tenant != "acme" || uses[0].Calls != 200 || uses[0].Instructions != math.MaxUint64 {
+		t.Errorf("the calls are %+v, want 200 of acme", uses)
+	}
+	if most := time.Duration(runtime.NumCPU()) * time.Hour; uses[0].Ran > most {
+		t.Errorf("the calls ran for %v, more than %v", uses[0].Ran, most)
+	}
+	if _, err := metrics.Gather(); err != nil {
+		t.Error(err)
 	}
 }

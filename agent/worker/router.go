@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -33,14 +34,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	start, used := time.Now(), engine.Used{}
+	start, used, ran := time.Now(), engine.Used{}, false
 	name, _, _ := strings.Cut(call.Script, "/")
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if ran, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -52,27 +53,42 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 			break
 		}
 	}
-	if !r.trial {
-		r.pool.metrics.called(err)
-	}
 	reply.Position = r.Position()
 	if err != nil {
 		reply.Result.Reset()
 	}
-	r.observe(ctx, call, reply, err, start, used)
+	if r.trial {
+		return err
+	}
+	err = r.pool.observe(ctx, call, reply, err, start, used, ran)
+	r.pool.metrics.called(err)
 	return err
 }
 
-// observe has the call traced, wherever it ended.
-func (r *router) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used) {
-	traces := r.pool.cfg.Traces
-	if r.trial || traces == nil {
-		return
+// observe shows the call to the observers, and returns what it ends with. The process shows a call that it ran
+// to its own; the agent traces each.
+func (p *Pool) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used, ran bool) error {
+	if ran && p.cfg.Traces == nil {
+		return err
 	}
-	e := execute.Ended{Call: call, Reply: reply, Err: err, Kind: script.KindOf(err), Start: start, Took: time.Since(start), Used: used}
+	e := execute.Unrun(call, reply, p.releaseOf(call), start)
+	e.Used = used
+	if !ran {
+		err = e.Show(ctx, p.cfg.Observers, err)
+	}
+	if p.cfg.Traces != nil {
+		err = e.Show(ctx, []execute.Observer{p.cfg.Traces}, err)
+	}
+	return err
+}
+
+// releaseOf returns the live release of what is called; nil if there is none.
+func (p *Pool) releaseOf(call *gateway.Call) *cache.Release {
+	if r, ok := call.Edition.(*cache.Release); ok {
+		return r
+	}
 	name, _, _ := strings.Cut(call.Script, "@")
-	e.Release = r.pool.cfg.Node.Table.Get(name)
-	_ = traces.Ended(ctx, &e) // it refuses no answer
+	return p.cfg.Node.Table.Get(name)
 }
 
 // ErrEnded is the cause of a call's error if the tenant's process ended meanwhile: the

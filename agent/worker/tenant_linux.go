@@ -269,6 +269,7 @@ func (t *tenant) giveAll(ctx context.Context, p *process) error {
 	if err := p.assign(t, t.settings, &workerv1.Assignment{
 		Tenant: t.name, MemoryBytes: t.settings.MemoryBytes, Processors: processors(t.settings.CPU),
 		Access: t.access(), MaxWaiting: int64(cfg.MaxWaiting), Quarantine: t.blame.request(), Agent: cfg.Node.Agent.Name, Labels: cfg.Node.Agent.Labels,
+		MetricScripts: int64(cfg.MetricScripts), ClassicHistograms: cfg.ClassicHistograms,
 		Tracing: tracingOf(cfg.Traces),
 	}); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -34,8 +36,8 @@ func (t *tenant) start() {
 	t.pool.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", t.name, "system", runtime.GOOS)
 }
 
-func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, bool) error {
-	return script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
+func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, *engine.Used, bool) (ran bool, err error) {
+	return false, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
 		t.name, runtime.GOOS, script.IsolationShared)
 }
 
@@ -54,4 +56,7 @@ func (*tenant) leave(context.Context)        {}
 func (*tenant) quarantined() []Quarantined   { return nil }
 func (*tenant) lag() (script.Revision, bool) { return 0, true } // nothing of it runs
 func (*tenant) serves() bool                 { return false }
-func (t *tenant) status() Status             { return Status{Tenant: t.name} }
+func (*tenant) profile(context.Context, profile.Spec, <-chan struct{}) (*Profile, error) {
+	return nil, nil
+}
+func (t *tenant) status() Status { return Status{Tenant: t.name} }

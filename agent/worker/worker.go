@@ -16,7 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/calltrace"
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -72,8 +75,17 @@ type Config struct {
 	// Quarantine says when a script is kept from running.
 	Quarantine QuarantinePolicy
 
+	// Observers see the calls that no process has run.
+	Observers []execute.Observer
+	// Records takes the records of calls; nil if nobody does.
+	Records *decisionlog.Recorder
 	// Host takes what scripts log; nil if nobody does.
 	Host engine.Host
+	// Calls gets what processes count of their calls; nil if nobody does.
+	Calls *callstats.Stats
+	// MetricScripts of each process have metrics of their own there, and with ClassicHistograms classic buckets.
+	MetricScripts     int
+	ClassicHistograms bool
 	// Traces makes the spans of calls; nil if nobody does.
 	Traces *calltrace.Tracer
 	// Changed is called when what Quarantined returns has changed, and when a process has caught up

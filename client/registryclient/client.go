@@ -163,16 +163,21 @@ func call[Req, Resp any](ctx context.Context, c *Client, m method[Req, Resp], re
 
 // callUpTo is call with so many attempts at most.
 func callUpTo[Req, Resp any](ctx context.Context, c *Client, most uint, m method[Req, Resp], req *Req) (*Resp, error) {
-	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errNoAnswer)
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx, 0)
+	defer cancel()
 	resp, err := m(ctx, req, retry.WithMax(most))
 	if err != nil {
 		return nil, c.fault(ctx, err)
 	}
 	return resp, nil
+}
+
+// bounded returns a context with the client's timeout, and so much more, unless ctx has a deadline.
+func (c *Client) bounded(ctx context.Context, more time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); !ok && c.timeout > 0 {
+		return context.WithTimeoutCause(ctx, c.timeout+more, errNoAnswer)
+	}
+	return context.WithCancel(ctx)
 }
 
 // errNoAnswer is why a context ended that had no deadline of its caller's.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -89,14 +90,18 @@ func toLogs(m *registryv1.WatchLogsResponse) Logs {
 	}
 	logs := Logs{Agent: m.GetLogs().GetAgent(), Dropped: m.GetLogs().GetDropped()}
 	for _, line := range m.GetLogs().GetLines() {
-		logs.Lines = append(logs.Lines, LogLine{
-			Time:    line.GetTime().AsTime(),
-			Script:  script.Name{Tenant: line.GetTenant(), Script: line.GetName()},
-			Version: line.GetVersion(),
-			Level:   engine.Level(line.GetLevel()),
-			Message: line.GetMessage(),
-			TraceID: line.GetTraceId(),
-		})
+		logs.Lines = append(logs.Lines, toLogLine(line))
 	}
 	return logs
+}
+
+func toLogLine(m *eventv1.LogLine) LogLine {
+	return LogLine{
+		Time:    m.GetTime().AsTime(),
+		Script:  script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
+		Version: m.GetVersion(),
+		Level:   engine.Level(m.GetLevel()),
+		Message: m.GetMessage(),
+		TraceID: m.GetTraceId(),
+	}
 }

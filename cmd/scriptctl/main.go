@@ -13,6 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	code := scriptctl.Run(ctx, scriptctl.Standard(), os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -159,14 +159,17 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	feed, selective := agent.subscribe(t, "scriptorium.feed.all.*"), agent.subscribe(t, "scriptorium.feed.g-0123456789abcdef.*")
 	rolls, tails := agent.subscribe(t, "scriptorium.rollcall"), agent.subscribe(t, "scriptorium.tail")
 	recalls, copies := agent.subscribe(t, "scriptorium.recall"), registry.subscribe(t, "scriptorium.copies.>")
+	queries, answers := agent.subscribe(t, "scriptorium.query"), registry.subscribe(t, "scriptorium.answers.>")
 	registry.publish(t, "scriptorium.feed.all.event", "event")
 	registry.publish(t, "scriptorium.feed.g-0123456789abcdef.beacon", "beacon")
 	registry.publish(t, "scriptorium.rollcall", "roll call")
 	registry.publish(t, "scriptorium.tail", "tail")
 	registry.publish(t, "scriptorium.recall", "recall")
+	registry.publish(t, "scriptorium.query", "query")
 	agent.publish(t, "scriptorium.status.n1.internal", "status")
 	agent.publish(t, "scriptorium.logs.n1.internal", "logs")
 	agent.publish(t, "scriptorium.copies.n1.internal", "copy")
+	agent.publish(t, "scriptorium.answers.n1.internal", "answer")
 	agent.publish(t, "scriptorium.decisions.acme.route.n1.internal", "decision")
 	agent.subscribe(t, "scriptorium.acks.n1.internal.abc.*")
 	next(t, feed, "event")
@@ -177,6 +180,8 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	next(t, logs, "logs")
 	next(t, recalls, "recall")
 	next(t, copies, "copy")
+	next(t, queries, "query")
+	next(t, answers, "answer")
 	for _, c := range []client{registry, agent} {
 		select {
 		case err := <-c.errs:
@@ -192,12 +197,12 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 	feed, rolls := other.subscribe(t, "scriptorium.feed.>"), other.subscribe(t, "scriptorium.rollcall")
 	for _, subject := range []string{
 		"scriptorium.feed.all.event", "scriptorium.feed.all.beacon", "scriptorium.feed.g-0123456789abcdef.event",
-		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "scriptorium.decisions", "scriptorium.acks.n2.x", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.query", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "scriptorium.answers", "scriptorium.decisions", "scriptorium.acks.n2.x", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 	} {
 		thief.publish(t, subject, "forged")
 		thief.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.logs.>", "scriptorium.logs.n2", "scriptorium.copies.>", "scriptorium.copies.n2", "scriptorium.decisions.>", "scriptorium.decisions.acme.route.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
+	for _, subject := range []string{"scriptorium.status.>", "scriptorium.status.n2", "scriptorium.logs.>", "scriptorium.logs.n2", "scriptorium.copies.>", "scriptorium.copies.n2", "scriptorium.answers.>", "scriptorium.answers.n2", "scriptorium.decisions.>", "scriptorium.decisions.acme.route.n2", "scriptorium.*.>", ">", "other.feed.>", "$SYS.>"} {
 		thief.subscribe(t, subject)
 		thief.refused(t, subject)
 	}
@@ -211,11 +216,11 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 func TestARegistryReportsNothing(t *testing.T) {
 	b := start(t, "nats-server.conf")
 	registry := b.as(t, "registry", registryPassword)
-	for _, subject := range []string{"scriptorium.status.n1", "scriptorium.logs.n1", "scriptorium.copies.n1", "scriptorium.decisions.acme.route.n1"} {
+	for _, subject := range []string{"scriptorium.status.n1", "scriptorium.logs.n1", "scriptorium.copies.n1", "scriptorium.answers.n1", "scriptorium.decisions.acme.route.n1"} {
 		registry.publish(t, subject, "forged")
 		registry.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall"} {
+	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall", "scriptorium.query"} {
 		registry.subscribe(t, subject)
 		registry.refused(t, subject)
 	}
@@ -305,6 +310,8 @@ func TestTheNarrowerUser(t *testing.T) {
 	n1.refused(t, "scriptorium.logs.n2")
 	n1.publish(t, "scriptorium.copies.n2", "forged")
 	n1.refused(t, "scriptorium.copies.n2")
+	n1.publish(t, "scriptorium.answers.n2", "forged")
+	n1.refused(t, "scriptorium.answers.n2")
 	n1.publish(t, "scriptorium.decisions.acme.route.n2", "forged")
 	n1.refused(t, "scriptorium.decisions.acme.route.n2")
 	n1.subscribe(t, "scriptorium.acks.n2.>")

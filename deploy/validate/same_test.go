@@ -24,7 +24,7 @@ func TestChartAndOverlaysAreTheSame(t *testing.T) {
 	}{
 		{"try", overlay(kustomize + "/try"), template("--set=etcd.persistence.enabled=false", "--set=agent.allow={*}")},
 		{"production", overlay(kustomize + "/production"), template("--values=" + production)},
-		{"monitoring", overlay("testdata/monitoring"), template("--set=agent.allow={*}", "--set=serviceMonitors.enabled=true", "--set=etcd.persistence.enabled=false")},
+		{"monitoring", overlay("testdata/monitoring"), template("--set=agent.allow={*}", "--set=serviceMonitors.enabled=true", "--set=monitoring.rules.enabled=true", "--set=monitoring.dashboards.enabled=true", "--set=etcd.persistence.enabled=false")},
 		{"tracing", overlay("testdata/tracing"), template("--set=agent.allow={*}", "--set=tracing.endpoint=http://otel-collector.observability.svc:4317", "--set=etcd.persistence.enabled=false")},
 		{"persistence", overlay("testdata/persistence"), template("--set=agent.allow={*}")},
 	} {

@@ -57,6 +57,8 @@ type meter struct {
 	random  *rand.Rand // set by math.randomseed, for this call alone
 	scratch []byte     // in which short strings are put together
 
+	sampling *sampling // nil unless the call is profiled
+
 	account atomic.Pointer[account] // nil as long as there is little to count
 	counted int64                   // bytes of it that are this call's
 
@@ -130,7 +132,11 @@ func (m *meter) used() engine.Used {
 // go on; if not, it settles why.
 func (m *meter) goesOn() bool {
 	if m.left < 0 && m.later > 0 {
-		m.refill()
+		if m.sampling != nil {
+			m.sample()
+		} else {
+			m.refill()
+		}
 		if m.turn != nil {
 			m.turn.Breathe()
 		}

@@ -49,6 +49,9 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 	}
 	s := p.engine.pool.get(inv.Tenant)
 	s.meter.begin(inv.Limits.OrDefaults())
+	if inv.Profile != nil {
+		s.meter.profile(inv.Profile)
+	}
 	p.engine.watchdog.arm(ctx, &s.meter)
 	if s.meter.turn = inv.Turn; inv.Turn != nil {
 		inv.Turn.Bind(s.ask)
@@ -59,7 +62,7 @@ func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.R
 		*inv.Used = s.meter.used()
 	}
 	s.meter.closeAccount(&p.engine.accounts, inv.Tenant)
-	s.meter.turn = nil
+	s.meter.turn, s.meter.sampling = nil, nil
 	if err != nil {
 		res.Reset()
 		return err // and s, which may be half-way through something, is dropped

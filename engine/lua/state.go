@@ -145,6 +145,9 @@ func (c *call) define(m *meter) (*definition, error) {
 	coroutines := c.inv.Limits.Coroutines
 	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.allocatable() > d.bytes {
 		m.left -= d.instructions
+		if m.sampling != nil {
+			m.sampleChunk()
+		}
 		m.made(int(d.bytes))
 		return d, nil
 	}

@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/garbage"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
@@ -30,6 +32,7 @@ func Command() *cobra.Command {
 		cfg     Config
 		logging obs.LogOptions
 		traces  tracing.Options
+		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -71,6 +74,11 @@ Every flag can be set by the environment variable behind it.`,
 				cfg.Log = log.With("agent", cfg.Name)
 				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
 					return Run(cmd.Context(), cfg)
 				})
 			})
@@ -99,6 +107,9 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.AdoptFleet, "adopt-fleet", "", "id of the fleet to change to, when the registry serves it. When empty, the agent keeps the fleet of its state folder")
 	flags.IntVar(&cfg.RemovalShare, "removal-share", 20, "percent of the live scripts that the registry may remove at once without a record of each removal; ten are always allowed")
 	flags.BoolVar(&cfg.CounterMetrics, "counter-metrics", false, "make each counter of each tenant's scripts a metric, up to 1,000 a tenant")
+	flags.StringSliceVar(&cfg.MetricsTenants, "metrics-tenants", nil, "tenants whose metrics --admin-address shows, as names or globs; * for all. When empty, it shows none, unless --allow '*' is set: nobody knows who asks there")
+	flags.IntVar(&cfg.MetricScripts, "metrics-scripts", callstats.DefaultScripts, "scripts that have metrics of their own: those called most lately. The others are tenant=\"other\",script=\"other\"")
+	flags.BoolVar(&cfg.ClassicHistograms, "metrics-classic-histograms", false, "give the histograms of scripts classic buckets, too, for a Prometheus that does not scrape native histograms")
 	cfg.Workers.addFlags(flags)
 	flags.StringToIntVar(&cfg.TenantSockets, tenantSocketsFlag, nil, "tenants with sockets of their own, in the folder tenants/TENANT of the sockets, and the group whose members may use them: TENANT=GID,…. Such a socket serves its tenant alone, and no --allow is needed")
 	cfg.Port.addFlags(flags)
@@ -106,6 +117,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.Int64Var(&cfg.Decisions.Buffer, "decision-log-buffer", decisionlog.DefaultQueueBytes, "memory for records that wait, for each --decision-log, in bytes; more are dropped and counted")
 	flags.Int64Var(&cfg.Decisions.Spool, "decision-spool-bytes", decisionlog.DefaultSpoolBytes, "disk in the state folder for records of tenants with a strict audit that wait for the sinks, in bytes; calls fail when it is full")
 	cfg.Security.AddFlags(flags)
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	traces.AddFlags(flags)
 	flags.IntVar(&cfg.TracedAgents, "traced-agents", follow.DefaultTracedAgents, "agents of the fleet, about, that trace how they activate a change that is traced")

@@ -48,13 +48,18 @@ type Config struct {
 	MaxRunning      int
 	// CounterMetrics makes the counters of scripts metrics.
 	CounterMetrics bool
-	MaxWaiting     int
-	AdminAddress   string
-	DrainTimeout   time.Duration
-	Tenants        []string
-	AdoptFleet     string
-	RemovalShare   int
-	Workers        Workers
+	// MetricsTenants are those whose metrics the admin listener shows, as names or globs.
+	MetricsTenants []string
+	// MetricScripts and ClassicHistograms are as in agent.Config.
+	MetricScripts     int
+	ClassicHistograms bool
+	MaxWaiting        int
+	AdminAddress      string
+	DrainTimeout      time.Duration
+	Tenants           []string
+	AdoptFleet        string
+	RemovalShare      int
+	Workers           Workers
 	// TenantSockets are the groups of tenants that have sockets of their own.
 	TenantSockets map[string]int
 	Port          Port
@@ -122,7 +127,8 @@ func Start(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), cfg.Log)
+	expiries := tlsfiles.NewExpiries("agent")
+	port, err := cfg.Port.open(tlsfiles.ModesFor(cfg.Security.InsecureFileModes), expiries, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +143,10 @@ func Start(cfg Config) (*Daemon, error) {
 			Registry: cfg.Registry, NATS: cfg.NATS, Prefix: cfg.SubjectPrefix, AdoptFleet: cfg.AdoptFleet, RemovalShare: cfg.RemovalShare,
 			CacheBytes: cfg.CacheBytes, ValueCacheBytes: cfg.ValueCacheBytes, MaxRunning: cfg.MaxRunning, MaxWaiting: cfg.MaxWaiting,
 			Workers: cfg.workers(users, sockets), Log: cfg.Log, Metrics: cfg.Metrics, CounterMetrics: cfg.CounterMetrics,
+			MetricScripts: cfg.MetricScripts, ClassicHistograms: cfg.ClassicHistograms,
 			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
-		Tenants: cfg.Tenants, Security: cfg.Security, Decisions: cfg.Decisions,
+		Tenants: cfg.Tenants, Security: cfg.Security, Expiries: expiries, Decisions: cfg.Decisions,
 	})
 	if err != nil {
 		return nil, err
@@ -232,14 +239,14 @@ func (d *Daemon) serveAdmin(cfg Config, access *gateway.Access) error {
 	if cfg.AdminAddress == "" {
 		return nil
 	}
+	metrics, err := adminMetrics(cfg, access)
+	if err != nil {
+		return err
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", cfg.AdminAddress)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--admin-address", "%w", err)
-	}
-	metrics := prometheus.Gatherer(cfg.Metrics)
-	if !access.Open() { // callers there are unknown, and the rules grant tenants to known ones
-		metrics = granted(metrics, gateway.Grant{})
 	}
 	d.admin = obs.ServeAdmin(l, obs.Handler(metrics, d.readiness), cfg.Log)
 	return nil

@@ -6,8 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // registerConnections makes metrics of the connections of the sockets.
@@ -30,17 +32,41 @@ func registerConnections(reg prometheus.Registerer, conns *budget.Connections) e
 	return nil
 }
 
-// tenantLabel names the tenant whose metric it is.
-const tenantLabel = "tenant"
+// adminMetrics returns what the admin listener shows. Callers there are unknown, and access rules grant tenants to
+// known ones.
+func adminMetrics(cfg Config, access *gateway.Access) (prometheus.Gatherer, error) {
+	if access.Open() {
+		return cfg.Metrics, nil
+	}
+	if len(cfg.MetricsTenants) == 0 {
+		return granted(cfg.Metrics, gateway.Grant{}), nil
+	}
+	tenants, err := script.ParseSelector(cfg.MetricsTenants)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--metrics-tenants", "%w", err)
+	}
+	return granted(cfg.Metrics, gateway.GrantTo("the admin listener", tenants, "")), nil
+}
 
-// granted returns the metrics of all without those of tenants that the peer may not use.
+// Labels that name the tenant whose metric it is, and its script.
+const (
+	tenantLabel = "tenant"
+	scriptLabel = "script"
+)
+
+// granted returns the metrics of all without those of tenants that the peer may not use, and without those of the
+// scripts that have none of their own: these are of any tenant, though there may be one that is called other.
 func granted(all prometheus.Gatherer, grant gateway.Grant) prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := all.Gather()
 		for _, f := range families {
 			f.Metric = slices.DeleteFunc(f.GetMetric(), func(m *dto.Metric) bool {
+				others := 0
 				return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {
-					return l.GetName() == tenantLabel && !grant.Allows(l.GetValue())
+					if (l.GetName() == tenantLabel || l.GetName() == scriptLabel) && l.GetValue() == callstats.Other {
+						others++
+					}
+					return l.GetName() == tenantLabel && !grant.Allows(l.GetValue()) || others == 2 && !grant.All()
 				})
 			})
 		}

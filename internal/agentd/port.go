@@ -49,7 +49,7 @@ type port struct {
 }
 
 // open reads the files. It returns nil if there is to be no port.
-func (p Port) open(modes tlsfiles.Modes, log *slog.Logger) (*port, error) {
+func (p Port) open(modes tlsfiles.Modes, expiries *tlsfiles.Expiries, log *slog.Logger) (*port, error) {
 	if p.Listen == "" {
 		for flag, value := range map[string]string{"--http-callers": p.Callers, "--http-cert": p.Cert, "--http-key": p.Key, "--http-client-ca": p.ClientCA} {
 			if value != "" {
@@ -59,7 +59,7 @@ func (p Port) open(modes tlsfiles.Modes, log *slog.Logger) (*port, error) {
 		return nil, nil
 	}
 	opened := &port{file: p.Callers, ca: p.ClientCA != "", log: log}
-	if err := p.openTLS(opened, modes, log); err != nil {
+	if err := p.openTLS(opened, modes, expiries, log); err != nil {
 		return nil, err
 	}
 	if err := p.openCallers(opened); err != nil {
@@ -86,14 +86,14 @@ func (p *port) listen() (net.Listener, error) {
 	return l, nil
 }
 
-func (p Port) openTLS(opened *port, modes tlsfiles.Modes, log *slog.Logger) error {
+func (p Port) openTLS(opened *port, modes tlsfiles.Modes, expiries *tlsfiles.Expiries, log *slog.Logger) error {
 	if p.Cert == "" && p.Key == "" {
 		if p.ClientCA != "" {
 			return script.Errorf(script.Invalid, "--http-client-ca", "needs TLS: set --http-cert and --http-key")
 		}
 		return nil
 	}
-	material, err := tlsfiles.Load(tlsfiles.Files{CA: p.ClientCA, Cert: p.Cert, Key: p.Key, Modes: modes}, log)
+	material, err := tlsfiles.Load(tlsfiles.Files{CA: p.ClientCA, Cert: p.Cert, Key: p.Key, Modes: modes, Expiries: expiries, Connection: "http"}, log)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--http-cert, --http-key, --http-client-ca", "%w", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 )
@@ -21,6 +22,7 @@ func Command() *cobra.Command {
 	var (
 		cfg     Config
 		logging obs.LogOptions
+		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -45,6 +47,11 @@ The next start continues with what is in the state folder.`,
 			}
 			cfg.Workers = []string{"agentd", "worker"} // which stands beside this command
 			cfg.Log, cfg.Out = log, cmd.OutOrStdout()
+			debugging, err := debug.Serve(log)
+			if err != nil {
+				return err
+			}
+			defer debugging.Close()
 			return Run(cmd.Context(), cfg)
 		},
 	}
@@ -53,6 +60,7 @@ The next start continues with what is in the state folder.`,
 	flags.StringVar(&cfg.State, "state", DefaultState, "folder that everything is kept in")
 	flags.IntVar(&cfg.Agents, "agents", 3, "how many agents there are")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask, as that of registryd --gates")
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	// A person watches this: the log speaks up only when something is wrong.
 	logging.Level = slog.LevelError

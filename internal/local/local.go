@@ -39,7 +39,8 @@ type Stack struct {
 
 	workers    agentd.Workers
 	tenantKeys string
-	change     func(*agentd.Config) // of agents; may be nil
+	change     func(*agentd.Config)    // of agents; may be nil
+	configure  func(*registryd.Config) // of the registry; may be nil
 	gates      string
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
@@ -87,6 +88,11 @@ func WithTenantKeys(file string) Option { return func(s *Stack) { s.tenantKeys =
 // WithAgents changes the configurations of agents before they start.
 func WithAgents(change func(*agentd.Config)) Option {
 	return func(s *Stack) { s.change = change }
+}
+
+// WithRegistry changes the configuration of the registry.
+func WithRegistry(change func(*registryd.Config)) Option {
+	return func(s *Stack) { s.configure = change }
 }
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
@@ -179,6 +185,9 @@ func (s *Stack) StopNATS() {
 func (s *Stack) StartRegistry(ctx context.Context) (err error) {
 	cfg := s.registryConfig()
 	cfg.Fleet = s.fleet
+	if s.configure != nil {
+		s.configure(&cfg)
+	}
 	if cfg.Tracing, err = s.openTraces(ctx, "scriptorium-registry", "registry"); err != nil {
 		return err
 	}

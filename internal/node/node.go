@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/store"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -27,6 +29,8 @@ type Config struct {
 	Tenants   []string
 	Security  Security
 	Decisions Decisions
+	// Expiries collects when the certificates expire; Open registers it. Nil makes one.
+	Expiries *tlsfiles.Expiries
 }
 
 // Node is an agent. It is safe for concurrent use.
@@ -45,6 +49,7 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Config.Tenants, err = script.ParseSelector(cfg.Tenants); err != nil {
 		return nil, script.Errorf(script.Invalid, "--tenants", "%w", err)
 	}
+	cfg.Expiries = cmp.Or(cfg.Expiries, tlsfiles.NewExpiries("agent"))
 	secure, err := cfg.Security.open(&cfg)
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	scripts := lua.New()
-	if err := registerHeap(cfg.Metrics, scripts); err != nil {
+	if err := errors.Join(registerHeap(cfg.Metrics, scripts), cfg.Metrics.Register(cfg.Expiries)); err != nil {
 		return nil, err
 	}
 	cfg.Software, cfg.Engines = version.String(), []engine.Engine{scripts}

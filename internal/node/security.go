@@ -75,6 +75,7 @@ func (s Security) open(cfg *Config) (*secured, error) {
 	}
 	out.publishers = out.tenantKeys.Roots
 	modes := tlsfiles.ModesFor(s.InsecureFileModes)
+	s.Registry.Expiries, s.NATS.Expiries = cfg.Expiries, cfg.Expiries
 	conn, err := s.Registry.Open(cfg.Registry, registryPrefix, s.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
 		return nil, err

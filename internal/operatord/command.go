@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
@@ -39,6 +40,7 @@ func Command() *cobra.Command {
 		cfg     Config
 		logging obs.LogOptions
 		traces  tracing.Options
+		debug   debugsock.Options
 		hook    webhook.Config
 		serve   bool
 		qps     float32
@@ -83,6 +85,11 @@ Every flag can be set by the environment variable behind it.`,
 				cfg.Log = log
 				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
 					return Run(cmd.Context(), cfg)
 				})
 			})
@@ -103,6 +110,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, for example from cert-manager. When empty, the operator makes the certificate")
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	traces.AddFlags(flags)
 	flagenv.Bind(cmd)

@@ -130,6 +130,11 @@ func New(cfg Config) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics, expiries := prometheus.NewRegistry(), tlsfiles.NewExpiries("operator")
+	if err := metrics.Register(expiries); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	cfg.Caller.Expiries = expiries
 	connection, err := cfg.Caller.Open(cfg.Registry, "registry-", cfg.InsecurePlaintext, modes, cfg.Log)
 	if err != nil {
 		return nil, err
@@ -140,7 +145,7 @@ func New(cfg Config) (*Operator, error) {
 	}
 	o := &Operator{
 		log: cfg.Log, manager: manager, registry: registry,
-		fleet: fleet.New(registry, cfg.Log), metrics: prometheus.NewRegistry(),
+		fleet: fleet.New(registry, cfg.Log), metrics: metrics,
 	}
 	if err := o.setup(cfg); err != nil {
 		return nil, errors.Join(err, registry.Close())

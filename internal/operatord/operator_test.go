@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scriptorium-dev/scriptorium/deploy/observability/dashboards"
+	"github.com/scriptorium-dev/scriptorium/deploy/observability/rules"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/internal/operatord"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -166,6 +169,7 @@ func TestOperators(t *testing.T) {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
+	checkNamedMetrics(t, metrics)
 	if code, _ := first.get(t, "/healthz"); code != http.StatusOK {
 		t.Errorf("healthz: %d", code)
 	}
@@ -181,6 +185,41 @@ func TestOperators(t *testing.T) {
 		code, body := second.get(t, "/readyz")
 		return code == http.StatusOK && strings.Contains(body, "the registry cannot be watched")
 	})
+}
+
+// namedMetric is one of the operator's in an expression.
+var namedMetric = regexp.MustCompile(`\b(?:scriptorium_operator|controller_runtime|workqueue)_[a-z_]+`)
+
+// checkNamedMetrics looks for the operator's metrics that dashboards and alerts name.
+func checkNamedMetrics(t *testing.T, metrics string) {
+	t.Helper()
+	named := map[string]bool{}
+	note := func(expr string) {
+		for _, name := range namedMetric.FindAllString(expr, -1) {
+			named[strings.TrimSuffix(name, "_bucket")] = true
+		}
+	}
+	for _, a := range rules.Alerts() {
+		note(a.Expression())
+	}
+	for _, d := range dashboards.All() {
+		for _, row := range d.Rows {
+			for _, p := range row.Panels {
+				for _, q := range p.Queries {
+					note(q.Expanded())
+				}
+			}
+		}
+	}
+	delete(named, "scriptorium_operator_certificate_expiry_timestamp_seconds") // there are no certificates here
+	if len(named) < 5 {
+		t.Errorf("dashboards and alerts name only %v", named)
+	}
+	for name := range named {
+		if !strings.Contains(metrics, "# HELP "+name+" ") {
+			t.Errorf("dashboards or alerts name %s, which the operator does not have", name)
+		}
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -40,7 +40,6 @@ scrape_configs:
 // Start runs one until the test ends. It skips the test if the program is not built.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	program := needs.Program(tb, "prometheus")
 	s := &Server{}
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
@@ -49,9 +48,25 @@ func Start(tb testing.TB) *Server {
 		_, _ = io.WriteString(w, s.text)
 	}))
 	tb.Cleanup(target.Close)
+	s.run(tb, fmt.Sprintf(config, strings.TrimPrefix(target.URL, "http://")))
+	return s
+}
+
+// StartWith runs one with that configuration, which names what it scrapes. Paths of files are absolute.
+func StartWith(tb testing.TB, config string) *Server {
+	tb.Helper()
+	s := &Server{}
+	s.run(tb, config)
+	return s
+}
+
+// run runs the program, and waits until it is ready.
+func (s *Server) run(tb testing.TB, config string) {
+	tb.Helper()
+	program := needs.Program(tb, "prometheus")
 	dir, address := tb.TempDir(), porttest.Address(tb)
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, strings.TrimPrefix(target.URL, "http://")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +88,6 @@ func Start(tb testing.TB) *Server {
 	})
 	s.URL = "http://" + address
 	s.await(tb, "it is ready", func() bool { return get(tb, s.URL+"/-/ready") != "" })
-	return s
 }
 
 // Expose has Prometheus scrape this text, and waits until the query finds something, or nothing if

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
@@ -25,6 +26,7 @@ func CommandWith(cfg Config) *cobra.Command {
 	var (
 		logging obs.LogOptions
 		traces  tracing.Options
+		debug   debugsock.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "registryd",
@@ -67,6 +69,11 @@ Every flag can be set by the environment variable behind it.`,
 				cfg.Log = log
 				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
 					cfg.Tracing = t
+					debugging, err := debug.Serve(log)
+					if err != nil {
+						return err
+					}
+					defer debugging.Close()
 					return Run(cmd.Context(), cfg)
 				})
 			})
@@ -85,6 +92,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
+	debug.AddFlags(flags)
 	logging.AddFlags(flags)
 	traces.AddFlags(flags)
 	flagenv.Bind(cmd)

@@ -23,8 +23,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -76,9 +79,15 @@ type Daemon struct {
 	fan    *fanout.Fanout
 	mirror *mirror.Mirror
 	recent *registry.Recent
+	asker  *query.Asker
 	feed   *feed.Feed
 	groups *feed.Groups
 	fleet  *fleet.Fleet
+	// The timeline of events: recorder stores them, and hub follows them.
+	timeline *timeline.Timeline
+	recorder *timeline.Recorder
+	hub      *timeline.Hub
+	usage    *usage.Ledger
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 
@@ -137,8 +146,13 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds := newEtcdMetrics()
+	if err := cfg.Metrics.Register(seconds); err != nil {
+		return nil, fmt.Errorf("register the metrics of etcd: %w", err)
+	}
 	store, err := etcdstore.Open(etcdstore.Config{
-		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(), Tracer: cfg.Tracing.Tracer(),
+		Endpoints: cfg.EtcdEndpoints, Prefix: cfg.EtcdPrefix, Fleet: cfg.Fleet, Security: secure.etcd, Candidate: secure.sealer.KeyID(),
+		Observe: observeEtcd(seconds), Tracer: cfg.Tracing.Tracer(),
 	})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // there is a fleet. It returns the fleet that there is then. That it is another one than
 // cfg.Fleet is Invalid. Of cfg it needs what is about etcd.
 func Found(ctx context.Context, cfg Config) (fleet string, founded bool, err error) {
-	security, err := cfg.Security.etcd(cfg.EtcdEndpoints, cfg.Log)
+	security, err := cfg.Security.etcd(cfg.EtcdEndpoints, nil, cfg.Log)
 	if err != nil {
 		return "", false, err
 	}

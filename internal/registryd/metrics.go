@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -43,7 +44,7 @@ func newMetrics() *metrics {
 		}),
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collected_total",
-			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries.",
+			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries, events.",
 		}, []string{"what"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collections_total",
@@ -97,7 +98,7 @@ func (m *metrics) collected(c registry.Collected, err error) {
 		outcome = "failed"
 	}
 	m.rounds.WithLabelValues(outcome).Inc()
-	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries} {
+	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries, "events": c.Events} {
 		m.removed.WithLabelValues(what).Add(float64(n))
 	}
 }
@@ -166,6 +167,16 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 		func() float64 { return float64(fl.Counts().Unknown) })
 	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
 		func() float64 { return float64(fl.Counts().Foreign) })
+	const troubled, troubles = "agents_troubled", "Connected agents that do not run what they are to run: held, if they keep what the registry says is gone, or failed, if they could not activate a release."
+	gauge(troubled, troubles, prometheus.Labels{"trouble": "held"}, func() float64 { return float64(fl.Troubled().Held) })
+	gauge(troubled, troubles, prometheus.Labels{"trouble": "failed"}, func() float64 { return float64(fl.Troubled().Failed) })
+	gauge("agents_behind_seconds", "How long ago the oldest change was committed that a connected agent follows and has not activated; 0 if there is none.", nil,
+		func() float64 { return fl.Troubled().Behind.Seconds() })
+	for _, outcome := range query.Outcomes() {
+		counter("query_answers_total", "Parts of agents' answers to queries by their outcome: only those that are taken count.",
+			prometheus.Labels{"outcome": outcome}, func() uint64 { return d.asker.Count(outcome) })
+	}
+	gauge("queries_in_progress", "Queries that wait for answers of agents.", nil, func() float64 { return float64(d.asker.InProgress()) })
 	gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
 	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
 	const candidates, by = "candidates", "Scripts that have a candidate, by its state."
@@ -173,6 +184,8 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	gauge(candidates, by, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
 	gauge(candidates, by, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
 	gauge(candidates, by, prometheus.Labels{"state": "frozen"}, func() float64 { return float64(fl.CandidateCounts().Frozen) })
+	gauge("candidate_waiting_seconds", "How long the candidate that waits longest is in its step, without the step's pause. Those that failed or are frozen do not count.", nil,
+		func() float64 { return fl.CandidateCounts().Longest.Seconds() })
 	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			return err

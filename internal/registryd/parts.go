@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/feed"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 	"github.com/scriptorium-dev/scriptorium/registry/rollout"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 	"github.com/scriptorium-dev/scriptorium/registry/session"
@@ -36,12 +37,14 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		return noFleet
 	}
 	m := newMetrics()
+	d.newTimeline(cfg)
+	d.usage = d.newUsage(cfg)
 	d.fleet = fleet.New(fleet.Config{
 		Clock: cfg.Clock,
 		Judge: func(c fleet.Candidacy) (why, evidence string) {
 			return rollout.Next(c, cfg.Clock()).Why, rollout.Evidence(c)
 		},
-		Converged: m.took, Activated: m.activated, TombstonesFor: cfg.TombstoneRetention,
+		Converged: m.took, Activated: m.activated, Used: d.used, TombstonesFor: cfg.TombstoneRetention,
 	})
 	var err error
 	d.sessions = session.New(d.store, d.secure.sealer, cfg.Clock, cfg.Log)
@@ -69,14 +72,16 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Retention:      cfg.TombstoneRetention,
 		Log:            cfg.Log,
 	})
+	d.asker = query.New(query.Config{Transport: d.fan, Fleet: d.mirror.Fleet, Targets: d.targets, Sessions: d.sessions, Log: cfg.Log})
 	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics)); err != nil {
+	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), d.registerTimeline(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics), registerUsage(cfg.Metrics, d.usage)); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
 	services := d.services(cfg, m, reg)
 	services.Logs = fanout.NewLogs(d.fan, d.mirror.Fleet)
+	services.Asker = d.asker
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
 	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Clock: cfg.Clock, Moved: m.moved, Log: cfg.Log})
@@ -111,8 +116,18 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
-		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock,
+		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock, OnQuota: d.noteQuota,
 	})
+}
+
+// targets are the agents that queries ask.
+func (d *Daemon) targets(tenant string) []query.Target {
+	answerers := d.fleet.Answerers(tenant)
+	targets := make([]query.Target, len(answerers))
+	for i, a := range answerers {
+		targets[i] = query.Target{Agent: a.Agent, Identity: a.Identity, Answers: a.Queries}
+	}
+	return targets
 }
 
 // services are what is served over gRPC.
@@ -120,8 +135,10 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 	return rpc.Config{
 		Registry: reg,
 		Fleet:    d.fleet,
+		Timeline: d.timeline,
 		Mirror:   d.mirror,
 		Groups:   d.groups,
+		Usage:    d.usage,
 		Sealer:   d.secure.sealer,
 		Sessions: d.sessions,
 		Log:      cfg.Log,
@@ -139,15 +156,17 @@ func (d *Daemon) run(life context.Context, controller *rollout.Controller, colle
 		Elector:   d.store,
 		Feed:      d.feed,
 		Connected: func() bool { return d.fan.Connected() && d.store.Refusal() == nil },
-		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run},
+		Duties:    []func(context.Context){d.sweepGroups, collector.Run, controller.Run, d.watchFleet, d.keepUsage},
 		Log:       d.log,
 	}
 	for _, part := range []func(context.Context){
-		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent) },
+		func(ctx context.Context) { registry.Follow(ctx, d.store, d.log, d.feed, d.fleet, d.recent, d.hub) },
 		func(ctx context.Context) { d.fleet.Keep(ctx, memory{Store: d.store, space: d.space}, d.Leading, d.log) },
 		d.mirror.SealAll,
 		d.sessions.Run,
 		d.groups.Run,
+		d.hub.Run,
+		d.recorder.Run,
 		d.sweep,
 		d.space.run,
 		d.keys.run,

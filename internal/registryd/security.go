@@ -97,14 +97,16 @@ type secured struct {
 	watch   *tlsfiles.Watch
 	current atomic.Bool // the policy is the file's
 
-	refused *prometheus.CounterVec
-	stale   prometheus.GaugeFunc
-	expiry  prometheus.GaugeFunc
+	refused  *prometheus.CounterVec
+	stale    prometheus.GaugeFunc
+	expiry   prometheus.GaugeFunc
+	expiries *tlsfiles.Expiries // of certificates
 }
 
 // open reads all files, and refuses what nobody has chosen.
 func (s Security) open(cfg Config) (*secured, error) {
-	out := &secured{log: cfg.Log, issuers: issuer.New(cfg.Log), file: s.AccessPolicy}
+	out := &secured{log: cfg.Log, issuers: issuer.New(cfg.Log), file: s.AccessPolicy, expiries: tlsfiles.NewExpiries(subsystem)}
+	s.NATS.Expiries = out.expiries
 	var err error
 	if out.sealer, err = s.sealer(cfg.Log); err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func (s Security) open(cfg Config) (*secured, error) {
 	if err := s.access(out, overTCP(cfg.Listen), len(cfg.Listen)); err != nil {
 		return nil, err
 	}
-	if out.etcd, err = s.etcd(cfg.EtcdEndpoints, cfg.Log); err != nil {
+	if out.etcd, err = s.etcd(cfg.EtcdEndpoints, out.expiries, cfg.Log); err != nil {
 		return nil, err
 	}
 	if out.nats, err = s.NATS.Open(cfg.NATS, s.InsecurePlaintext, s.modes(), cfg.Log); err != nil {
@@ -202,7 +204,7 @@ func (s Security) access(out *secured, tcp []string, listeners int) error {
 		}
 		return nil
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: s.TLSClientCA, Cert: s.TLSCert, Key: s.TLSKey, Modes: s.modes()}, out.log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: s.TLSClientCA, Cert: s.TLSCert, Key: s.TLSKey, Modes: s.modes(), Expiries: out.expiries, Connection: "listen"}, out.log)
 	if err != nil {
 		return script.Errorf(script.Invalid, "--tls-cert, --tls-key, --tls-client-ca", "%w", err)
 	}
@@ -210,7 +212,7 @@ func (s Security) access(out *secured, tcp []string, listeners int) error {
 	return nil
 }
 
-func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Security, err error) {
+func (s Security) etcd(endpoints []string, expiries *tlsfiles.Expiries, log *slog.Logger) (sec etcdstore.Security, err error) {
 	if (s.EtcdUser == "") != (s.EtcdPasswordFile == "") {
 		return sec, script.Errorf(script.Invalid, "--etcd-user", "and --etcd-password-file go together")
 	}
@@ -235,7 +237,7 @@ func (s Security) etcd(endpoints []string, log *slog.Logger) (sec etcdstore.Secu
 	case encrypted < len(endpoints):
 		return sec, script.Errorf(script.Invalid, "--etcd-endpoints", "are partly https:// and partly not: %s", strings.Join(endpoints, ", "))
 	}
-	files.Modes = s.modes()
+	files.Modes, files.Expiries, files.Connection = s.modes(), expiries, "etcd"
 	m, err := tlsfiles.Load(files, log)
 	if err != nil {
 		return sec, script.Errorf(script.Invalid, "--etcd-ca, --etcd-cert, --etcd-key", "%w", err)
@@ -332,5 +334,5 @@ func (s *secured) metrics() {
 func (s *secured) countRefused(reason access.Reason) { s.refused.WithLabelValues(string(reason)).Inc() }
 
 func (s *secured) register(r prometheus.Registerer) error {
-	return errors.Join(r.Register(s.refused), r.Register(s.stale), r.Register(s.expiry))
+	return errors.Join(r.Register(s.refused), r.Register(s.stale), r.Register(s.expiry), r.Register(s.expiries))
 }

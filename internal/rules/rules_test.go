@@ -119,7 +119,7 @@ func TestImports(t *testing.T) {
 		},
 		{
 			from:  []string{"agent/gateway"},
-			never: []string{"agent/follow", "agent/store", "agent/cache", "agent/execute"},
+			never: []string{"agent/follow", "agent/store", "agent/cache", "agent/execute", "agent/decisionlog"},
 			why:   "a protocol sees an Executor and nothing behind it",
 		},
 		{

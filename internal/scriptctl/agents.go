@@ -36,6 +36,7 @@ records the registry has lost; why, and what to do, follows below.`,
 			return a.agents(cmd.Context(), troubled)
 		},
 	}
+	cmd.AddCommand(a.agentProfileCommand())
 	cmd.Flags().BoolVar(&troubled, "troubled", false, "show only agents that failed, lag behind, hold removals, are unknown or foreign")
 	return cmd
 }

@@ -26,6 +26,7 @@ type auditView struct {
 	// The version on its way to being active, or given up on the way.
 	Candidate       uint64        `json:"candidate,omitempty"`
 	CandidateDigest script.Digest `json:"candidateDigest,omitzero"`
+	ChangeSet       string        `json:"changeSet,omitempty"`
 
 	Author   string `json:"author"`
 	Identity string `json:"identity"`
@@ -71,17 +72,22 @@ admin.`,
 	return cmd
 }
 
-// parseSince reads a moment, or how long before now it was.
+// parseSince reads the flag --since; the zero time is of no flag.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
+	return parseMoment("--since", text, now)
+}
+
+// parseMoment reads the flag's moment, or how long before now it was.
+func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, script.Errorf(script.Invalid, "--since", "%.80q is neither how long ago, such as 24h, nor a time, such as 2026-01-31T12:00:00Z", text)
+		return time.Time{}, script.Errorf(script.Invalid, flag, "%.80q is neither how long ago, such as 24h, nor a time, such as 2026-01-31T12:00:00Z", text)
 	}
 	return at, nil
 }
@@ -98,7 +104,7 @@ func (a *app) audit(ctx context.Context, f registryclient.AuditFilter) error {
 		}
 		view := auditView{
 			Revision: e.Revision, Time: timeView(e.Time), Tenant: e.Name.Tenant, Key: e.Key, Change: e.Change, Version: e.Version, Digest: e.Digest,
-			Candidate: e.Candidate, CandidateDigest: e.CandidateDigest, Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
+			Candidate: e.Candidate, CandidateDigest: e.CandidateDigest, ChangeSet: e.ChangeSet, Author: e.Author, Identity: e.Identity, Peer: e.Peer, Owner: e.Owner, Forced: e.Forced, Note: e.Note,
 		}
 		if e.Name.Script != "" {
 			view.Script = e.Name.String()

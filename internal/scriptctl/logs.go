@@ -6,14 +6,17 @@ import (
 	"iter"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -33,25 +36,38 @@ var levels = []string{string(engine.Info), string(engine.Warn), string(engine.Er
 
 // logsOptions are the flags of logs.
 type logsOptions struct {
-	follow bool
-	length time.Duration
-	level  string
-	agent  string
+	follow  bool
+	length  time.Duration
+	since   string
+	tail    int
+	level   string
+	nodes   []string
+	version uint64
+	grep    string
+
+	matches *regexp.Regexp
+	recent  bool // show lines of before, when the command follows
 }
 
 func (a *app) logsCommand() *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
 		Use:   "logs TENANT | TENANT/NAME",
-		Short: "Read along with what scripts log on the fleet",
-		Long: `Logs streams what a script, or all scripts of a tenant, log on any agent. Nothing is
-stored, so it shows only lines from now on. With -f it continues until Ctrl-C; without,
-for the time of --for.
+		Short: "Show what scripts logged on the fleet recently, or follow it",
+		Long: `Logs shows what a script, or all scripts of a tenant, logged recently on any agent, in the order of
+time. Agents keep recent lines in memory: a restart of an agent loses them, and lines of busy scripts
+are replaced sooner. Standard error names the agents that did not answer.
+
+With -f, logs shows new lines until Ctrl-C; with --for, for that time. With --since or --tail, it
+shows recent lines before.
 
 A line is TIME AGENT LEVEL SCRIPT@VERSION [TRACE] MESSAGE; with -o json an object. Logs
 reports missing lines on standard error. Lines are missing if scripts exceed their log
 limit, or if a connection fails.`,
-		Example:           "  scriptctl logs -f acme/route\n  scriptctl logs -f acme --level warn --agent 'edge-*' -o json",
+		Example: `  scriptctl logs acme/route
+  scriptctl logs acme --since 15m --level warn --node 'edge-*' -o json
+  scriptctl logs acme/route --version 7 --grep 'timeout|refused' --tail 20
+  scriptctl logs -f acme/route --since 5m`,
 		Args:              wantArgs(1, 1, "a tenant or a script", "tenant/name"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,57 +78,98 @@ limit, or if a connection fails.`,
 			if err := o.validate(); err != nil {
 				return usage(err)
 			}
-			if !o.follow && !cmd.Flags().Changed("for") {
-				a.notice("logs are not stored: this shows what comes in the next %v; -f goes on until Ctrl-C", o.length)
+			o.recent = cmd.Flags().Changed("since") || cmd.Flags().Changed("tail")
+			if cmd.Flags().Changed("for") {
+				if o.length <= 0 {
+					return usage(script.Errorf(script.Invalid, "--for", "%v is not above 0", o.length))
+				}
+				o.follow = true
 			}
-			return a.logs(cmd.Context(), of, &o)
+			if o.follow {
+				return a.followLogs(cmd.Context(), of, &o)
+			}
+			return a.showRecentLogs(cmd.Context(), of, &o, cmd.Flags().Changed("tail"))
 		},
 	}
-	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until Ctrl-C")
-	cmd.Flags().DurationVar(&o.length, "for", 10*time.Second, "how long to read along")
-	cmd.Flags().StringVar(&o.level, "level", levels[0], "the least level to show: info, warn or error")
-	cmd.Flags().StringVar(&o.agent, "agent", "*", "only agents whose names match, such as 'edge-*'")
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.follow, "follow", "f", false, "show new lines until Ctrl-C")
+	flags.DurationVar(&o.length, "for", 0, "show new lines for this time, such as 10s")
+	flags.StringVar(&o.since, "since", "", "only lines since then: how long ago, such as 15m, or a time, such as 2026-01-31T12:00:00Z (default all that agents keep)")
+	flags.IntVar(&o.tail, "tail", defaultTail, "at most this many recent lines, the newest")
+	flags.StringVar(&o.level, "level", levels[0], "the least level to show: info, warn or error")
+	flags.StringArrayVar(&o.nodes, "node", nil, "only the agent of this name, or of this pattern, such as 'edge-*'; may be repeated")
+	flags.Uint64Var(&o.version, "version", 0, "only lines of this version (default all)")
+	flags.StringVar(&o.grep, "grep", "", "only lines whose message matches this RE2 expression")
+	// Older editions have --agent.
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "agent" {
+			name = "node"
+		}
+		return pflag.NormalizedName(name)
+	})
 	cmd.MarkFlagsMutuallyExclusive("follow", "for")
 	must(cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
+// Bounds of --tail.
+const (
+	defaultTail = 1000
+	maxTail     = 10_000
+)
+
 func (o *logsOptions) validate() error {
 	if !slices.Contains(levels, o.level) {
 		return script.Errorf(script.Invalid, "--level", "%.80q is no level: want %s", o.level, strings.Join(levels, ", "))
 	}
-	if _, err := path.Match(o.agent, ""); err != nil {
-		return script.Errorf(script.Invalid, "--agent", "%.80q is no pattern: want a name, in which * stands for any characters", o.agent)
+	for _, node := range o.nodes {
+		if _, err := path.Match(node, ""); err != nil || node == "" {
+			return script.Errorf(script.Invalid, "--node", "%.80q is no pattern: want a name, in which * stands for any characters", node)
+		}
 	}
-	if o.length <= 0 {
-		return script.Errorf(script.Invalid, "--for", "%v is not above 0", o.length)
+	if o.tail < 1 || o.tail > maxTail {
+		return script.Errorf(script.Invalid, "--tail", "is %d, want 1 to %d", o.tail, maxTail)
+	}
+	if _, err := parseSince(o.since, time.Now()); err != nil {
+		return err
+	}
+	var err error
+	if o.matches, err = wire.CompileGrep(o.grep); err != nil {
+		return script.Errorf(script.Invalid, "--grep", "%s", script.AsError(err).Message)
 	}
 	return nil
 }
 
-// shows reports whether a line of the agent is asked for.
-func (o *logsOptions) shows(agent string, l *registryclient.LogLine) bool {
-	matches, _ := path.Match(o.agent, agent) // validate has seen the pattern
-	return matches && slices.Index(levels, string(l.Level)) >= slices.Index(levels, o.level)
+// of reports whether lines of the agent are asked for.
+func (o *logsOptions) of(agent string) bool {
+	return len(o.nodes) == 0 || slices.ContainsFunc(o.nodes, func(node string) bool {
+		matches, _ := path.Match(node, agent) // validate has seen the pattern
+		return matches
+	})
 }
 
-// logs reads along until ctx ends, or the time is up. A registry that goes away is
+// shows reports whether a line of the agent is asked for.
+func (o *logsOptions) shows(agent string, l *registryclient.LogLine) bool {
+	return o.of(agent) && slices.Index(levels, string(l.Level)) >= slices.Index(levels, o.level) &&
+		(o.version == 0 || o.version == l.Version) && o.matches.MatchString(l.Message)
+}
+
+// followLogs shows new lines until ctx ends, or the time is up. A registry that goes away is
 // waited for.
-func (a *app) logs(ctx context.Context, of script.Name, o *logsOptions) error {
+func (a *app) followLogs(ctx context.Context, of script.Name, o *logsOptions) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
 	}
-	if !o.follow {
+	if o.length > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.length)
 		defer cancel()
 	}
-	what := of.String()
-	if of.Script == "" {
-		what = "all scripts of " + of.Tenant
+	r := logsReader{app: a, options: o, what: selectionText(of)}
+	if o.recent {
+		r.before = func() (registryclient.RecentLogs, error) { return a.recentLogs(ctx, client, of, o) }
 	}
-	r := logsReader{app: a, options: o, what: what}
 	for {
 		err := r.read(client.WatchLogs(ctx, of))
 		if ctx.Err() != nil {
@@ -130,12 +187,34 @@ func (a *app) logs(ctx context.Context, of script.Name, o *logsOptions) error {
 	}
 }
 
+// selectionText says whose lines they are.
+func selectionText(of script.Name) string {
+	if of.Script == "" {
+		return "all scripts of " + of.Tenant
+	}
+	return of.String()
+}
+
 // logsReader prints what comes.
 type logsReader struct {
 	app      *app
 	options  *logsOptions
 	what     string
 	listened bool // ever
+	// before, if not nil, returns the lines of before the first new one.
+	before func() (registryclient.RecentLogs, error)
+	shown  map[shownLine]bool // recent lines that were shown: they may come as new ones
+}
+
+// shownLine is a line that was shown.
+type shownLine struct {
+	agent, message string
+	at             int64
+	of             script.Name
+}
+
+func shownOf(agent string, l *registryclient.LogLine) shownLine {
+	return shownLine{agent: agent, message: l.Message, at: l.Time.UnixNano(), of: l.Script}
 }
 
 func (r *logsReader) read(watch iter.Seq2[registryclient.Logs, error]) error {
@@ -145,19 +224,40 @@ func (r *logsReader) read(watch iter.Seq2[registryclient.Logs, error]) error {
 		}
 		if logs.State != "" {
 			r.tell(logs.State)
+			if err := r.showBefore(logs.State); err != nil {
+				return err
+			}
 			continue
 		}
 		r.warn(&logs)
 		for i := range logs.Lines {
-			if !r.options.shows(logs.Agent, &logs.Lines[i]) {
+			if !r.options.shows(logs.Agent, &logs.Lines[i]) || r.shown[shownOf(logs.Agent, &logs.Lines[i])] {
 				continue
 			}
-			if err := r.print(logs.Agent, &logs.Lines[i]); err != nil {
+			if err := r.app.printLogLine(logs.Agent, &logs.Lines[i]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// showBefore shows recent lines once agents have been asked for new ones, so that none is missing in
+// between.
+func (r *logsReader) showBefore(state registryclient.LogsState) error {
+	if r.before == nil || state != registryclient.LogsListening {
+		return nil
+	}
+	found, err := r.before()
+	if err != nil {
+		return err
+	}
+	r.before, r.shown = nil, make(map[shownLine]bool, len(found.Lines))
+	for i := range found.Lines {
+		l := &found.Lines[i]
+		r.shown[shownOf(l.Agent, &l.LogLine)] = true
+	}
+	return r.app.printRecentLogs(&found)
 }
 
 func (r *logsReader) tell(state registryclient.LogsState) {
@@ -174,18 +274,16 @@ func (r *logsReader) tell(state registryclient.LogsState) {
 
 // warn says which lines are missing before those that come.
 func (r *logsReader) warn(logs *registryclient.Logs) {
-	matches, _ := path.Match(r.options.agent, logs.Agent)
 	switch {
 	case logs.Dropped == 0:
 	case logs.Agent == "":
 		r.app.notice("%d lines were left out: there are more than can be read in time", logs.Dropped)
-	case matches:
+	case r.options.of(logs.Agent):
 		r.app.notice("%d lines of %s were left out: scripts log more than they may", logs.Dropped, plain(logs.Agent))
 	}
 }
 
-func (r *logsReader) print(agent string, l *registryclient.LogLine) error {
-	a := r.app
+func (a *app) printLogLine(agent string, l *registryclient.LogLine) error {
 	if a.output != formatTable {
 		return a.printEach(a.Out, logView{
 			Time: l.Time, Agent: agent, Script: l.Script.String(), Version: l.Version, Level: l.Level, Message: l.Message, TraceID: l.TraceID,
@@ -199,8 +297,12 @@ func (r *logsReader) print(agent string, l *registryclient.LogLine) error {
 	if l.TraceID != "" {
 		trace = "[" + plain(l.TraceID) + "] "
 	}
+	at, format := l.Time.Local(), "15:04:05.000"
+	if at.Format(time.DateOnly) != time.Now().Format(time.DateOnly) {
+		format = "2006-01-02 " + format
+	}
 	_, err := fmt.Fprintf(a.Out, "%s %s %s %s@%d %s%s\n",
-		l.Time.Local().Format("15:04:05.000"), plain(agent), level, l.Script, l.Version, trace, plain(oneLine.Replace(l.Message)))
+		at.Format(format), plain(agent), level, l.Script, l.Version, trace, plain(oneLine.Replace(l.Message)))
 	return err
 }
 

@@ -96,3 +96,42 @@ func TestLogsOfAFleet(t *testing.T) {
 		t.Errorf("exit code %d after an interrupt, want 0", c)
 	}
 }
+
+// TestFollowSince shows lines of before first, then new ones, and each once.
+func TestFollowSince(t *testing.T) {
+	_, dir := startStack(t, 2)
+	p := person{t, dir}
+	p.must("kv", "put", "term/beta", "ann, bo")
+	if out, code := p.publish(talker, "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	p.must("call", "term/talker", `"early bird"`, "--agent", "agent-1")
+	r, w := io.Pipe()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	code := make(chan int, 1)
+	go func() {
+		code <- scriptctl.Run(ctx, scriptctl.Streams{In: strings.NewReader(""), Out: w, Err: w},
+			[]string{"logs", "-f", "term/talker", "--since", "1h", "--grep", "hello", "--registry", "unix:" + filepath.Join(dir, "registry.sock")})
+		w.Close()
+	}()
+	lines := bufio.NewScanner(r)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Fatalf("%q, want %q", lines.Text(), want)
+		}
+	}
+	next("listening to term/talker")
+	next(" agent-1 INFO  term/talker@1 hello early bird")
+	// It has asked for new lines before it showed those.
+	for _, who := range []string{"one", "two"} {
+		p.must("call", "term/talker", `"`+who+`"`, "--agent", "agent-2")
+		next(" agent-2 INFO  term/talker@1 hello " + who)
+	}
+	cancel()
+	go io.Copy(io.Discard, r)
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d after an interrupt, want 0", c)
+	}
+}

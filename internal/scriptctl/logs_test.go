@@ -26,6 +26,8 @@ type chatter struct {
 	registryv1.UnimplementedRegistryServer
 	streams [][]*registryv1.WatchLogsResponse
 	asked   atomic.Int32
+	recent  []*registryv1.RecentLogsResponse // what it remembers
+	filter  atomic.Pointer[registryv1.RecentLogsRequest]
 }
 
 func (c *chatter) WatchLogs(m *registryv1.WatchLogsRequest, stream grpc.ServerStreamingServer[registryv1.WatchLogsResponse]) error {
@@ -80,7 +82,7 @@ var (
 // TestLogs reads what a whole stream says, and stops when it says no more.
 func TestLogs(t *testing.T) {
 	stream := []*registryv1.WatchLogsResponse{listens, someLines, tooMany, isLost, listens, otherLines}
-	at := saidAt.Local().Format("15:04:05.000")
+	at := saidAt.Local().Format("2006-01-02 15:04:05.000")
 	one := at + ` n1 INFO  acme/route@7 one\n [31mtwo` + "\n"
 	three := at + " n1 WARN  acme/route@7 [4bf92f3577b34da6a3ce929d0e0e4736] three\n"
 	four := at + " edge-2 ERROR acme/route@7 four\n"
@@ -168,8 +170,14 @@ func TestLogsEnd(t *testing.T) {
 		{[]string{"-f", "acme/route", "--registry", "unix:none.sock"}, 5, "error: cannot reach the registry at unix:none.sock"},
 		{[]string{"-f", "acme/route", "--for", "1s"}, 2, "error: if any flags in the group [follow for] are set"},
 		{[]string{"acme/route", "--for", "-1s"}, 2, "error: --for: -1s is not above 0\n"},
+		{[]string{"acme/route", "--for", "0s"}, 2, "error: --for: 0s is not above 0\n"},
+		{[]string{"acme/route", "--tail", "0"}, 2, "error: --tail: is 0, want 1 to 10000\n"},
+		{[]string{"acme/route", "--tail", "10001"}, 2, "error: --tail: is 10001, want 1 to 10000\n"},
+		{[]string{"acme/route", "--since", "yesterday"}, 2, `error: --since: "yesterday" is neither how long ago`},
+		{[]string{"acme/route", "--grep", "("}, 2, "error: --grep: is no RE2 expression: error parsing regexp: missing closing )"},
+		{[]string{"acme/route", "--node", "["}, 2, `error: --node: "[" is no pattern`},
 		{[]string{"acme/route", "--level", "debug"}, 2, `error: --level: "debug" is no level: want info, warn, error` + "\n"},
-		{[]string{"acme/route", "--agent", "["}, 2, `error: --agent: "[" is no pattern`},
+		{[]string{"acme/route", "--agent", "["}, 2, `error: --node: "[" is no pattern`},
 		{[]string{"acme/route@7"}, 2, "error: name: "},
 		{[]string{"Acme"}, 2, "error: tenant: "},
 		{nil, 2, "error: logs wants a tenant or a script: scriptctl logs tenant/name\n"},

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -25,11 +26,24 @@ const (
 
 var formats = []string{formatTable, formatJSON, formatYAML}
 
-func checkFormat(format string) error {
-	if slices.Contains(formats, format) {
+// moreFormats is the annotation of a command that prints in other formats, too, with commas between them.
+const moreFormats = "formats"
+
+// formatsOf returns the formats of a command.
+func formatsOf(cmd *cobra.Command) []string {
+	more := cmd.Annotations[moreFormats]
+	if more == "" {
+		return formats
+	}
+	return append(slices.Clone(formats), strings.Split(more, ",")...)
+}
+
+func checkFormat(cmd *cobra.Command, format string) error {
+	known := formatsOf(cmd)
+	if slices.Contains(known, format) {
 		return nil
 	}
-	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(formats, ", ")))
+	return usage(script.Errorf(script.Invalid, "--output", "%q is not a format: want %s", format, strings.Join(known, ", ")))
 }
 
 // print prints v as JSON or YAML, or else whatever table prints.

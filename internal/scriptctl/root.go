@@ -123,8 +123,9 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
-	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand())
-	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.eventsCommand(),
+		a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand(), a.profileCommand())
+	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	return root
 }
@@ -141,7 +142,7 @@ func (a *app) begin(c *cobra.Command) {
 		return
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkFormat(a.output); err != nil {
+		if err := checkFormat(cmd, a.output); err != nil {
 			return err
 		}
 		a.started = true

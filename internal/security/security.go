@@ -63,6 +63,8 @@ type NATS struct {
 	CA, Cert, Key      string
 	Creds              string
 	User, PasswordFile string
+
+	Expiries *tlsfiles.Expiries // collects when the certificates expire; may be nil
 }
 
 // AddFlags defines them.
@@ -100,7 +102,7 @@ func (n NATS) Open(urls []string, plaintext bool, modes tlsfiles.Modes, log *slo
 	if !secure {
 		return sec, Plaintext(plaintext, "--nats-url", "NATS", "write tls:// or give --nats-ca", strings.Join(urls, ","), log)
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: n.CA, Cert: n.Cert, Key: n.Key, Modes: modes}, log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: n.CA, Cert: n.Cert, Key: n.Key, Modes: modes, Expiries: n.Expiries, Connection: "nats"}, log)
 	if err != nil {
 		return sec, about("--nats-ca, --nats-cert, --nats-key", err)
 	}
@@ -113,6 +115,8 @@ type Caller struct {
 	CA, Cert, Key string
 	TokenFile     string
 	Token         string // in place of a file; from the environment
+
+	Expiries *tlsfiles.Expiries // collects when the certificates expire; may be nil
 }
 
 // AddFlags defines them, with the prefix before each name: "registry-" makes
@@ -171,7 +175,7 @@ func (c Caller) transport(unencrypted bool, address, prefix string, modes tlsfil
 	if unencrypted {
 		return insecure.NewCredentials(), Plaintext(true, "", "the connection to the registry", "", address, log)
 	}
-	m, err := tlsfiles.Load(tlsfiles.Files{CA: c.CA, Cert: c.Cert, Key: c.Key, Modes: modes}, log)
+	m, err := tlsfiles.Load(tlsfiles.Files{CA: c.CA, Cert: c.Cert, Key: c.Key, Modes: modes, Expiries: c.Expiries, Connection: "registry"}, log)
 	if err != nil {
 		return nil, about("--"+prefix+"ca, --"+prefix+"cert, --"+prefix+"key", err)
 	}

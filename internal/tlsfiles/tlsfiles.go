@@ -27,6 +27,9 @@ type Files struct {
 	Cert, Key string
 	// Modes selects what Load does if other users can read or change Key.
 	Modes Modes
+	// Expiries collects when these certificates expire, by the name of the connection that they are for.
+	Expiries   *Expiries
+	Connection string
 }
 
 // Material is what is in the files. It is safe for concurrent use.
@@ -61,6 +64,7 @@ func Load(files Files, log *slog.Logger) (*Material, error) {
 		return nil, err
 	}
 	m.warnOfExpiry()
+	files.Expiries.add(files.Connection, m)
 	return m, nil
 }
 

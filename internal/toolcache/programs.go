@@ -32,9 +32,12 @@ var servers = map[string]string{
 	"nats-server": "github.com/nats-io/nats-server/v2",
 }
 
-// prometheus is the server. It has a module of its own, so that a new version of it builds no other
-// tool again.
-const prometheus = "prometheus"
+// prometheus is the server, and promtool checks rules. They have a module of their own, so that a new
+// version of them builds no other tool again.
+const (
+	prometheus = "prometheus"
+	promtool   = "promtool"
+)
 
 // apiServer is the program with the API server and kubectl in it.
 const apiServer = "kube-apiserver"
@@ -44,7 +47,7 @@ func Names() []string {
 	names := slices.Collect(maps.Keys(tools))
 	names = slices.AppendSeq(names, maps.Keys(servers))
 	slices.Sort(names)
-	return append([]string{apiServer, prometheus}, names...)
+	return append([]string{apiServer, prometheus, promtool}, names...)
 }
 
 // lookUp returns the program with the name.
@@ -52,8 +55,8 @@ func lookUp(root, name string) (program, error) {
 	if name == apiServer {
 		return kubeAPIServer(root)
 	}
-	if name == prometheus {
-		return prometheusServer(root)
+	if name == prometheus || name == promtool {
+		return ofPrometheus(root, name)
 	}
 	if pkg, ok := servers[name]; ok {
 		version, err := required(root, pkg)
@@ -91,12 +94,12 @@ func kubeAPIServer(root string) (program, error) {
 	}, err
 }
 
-// prometheusServer is Prometheus without what finds its targets in clouds: tests name them.
-func prometheusServer(root string) (program, error) {
+// ofPrometheus is a program of Prometheus without what finds targets in clouds: tests name them.
+func ofPrometheus(root, name string) (program, error) {
 	dir := filepath.Join(root, toolsModule, prometheus)
 	inputs, err := contents(filepath.Join(dir, "go.*"))
 	return program{
-		name: prometheus, dir: dir, pkg: "github.com/prometheus/prometheus/cmd/prometheus", inputs: inputs,
+		name: name, dir: dir, pkg: "github.com/prometheus/prometheus/cmd/" + name, inputs: inputs,
 		flags:  []string{"-ldflags", "-s -w", "-tags", "remove_all_sd"},
 		notice: ": this takes some minutes, once",
 	}, err

@@ -248,6 +248,7 @@ func TestCollectorHangs(t *testing.T) {
 			return c.Take
 		},
 		"is gone": func(t *testing.T, c *tracetest.Collector) func() {
+			t.Helper()
 			c.Stop()
 			return func() { c.Listen(t) }
 		},

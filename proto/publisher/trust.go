@@ -115,6 +115,22 @@ func (t *Trust) keysOf(tenant string) (keys []key, required bool) {
 	return nil, false
 }
 
+// KeyIDs yields the tenants of each rule, and the ids of their publishers' keys.
+func (t *Trust) KeyIDs(yield func(tenants script.Selector, ids []string) bool) {
+	if t == nil {
+		return
+	}
+	for _, r := range t.rules {
+		ids := make([]string, len(r.keys))
+		for i, k := range r.keys {
+			ids[i] = k.id
+		}
+		if !yield(r.tenants, ids) {
+			return
+		}
+	}
+}
+
 // Requires reports whether versions of the tenant's scripts need a signature.
 func (t *Trust) Requires(tenant string) bool {
 	_, required := t.keysOf(tenant)

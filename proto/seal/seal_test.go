@@ -215,6 +215,46 @@ func TestStatusOfASession(t *testing.T) {
 	}
 }
 
+// TestAnswerOfASession: an answer is signed as a status is, and neither of them is taken for the other.
+func TestAnswerOfASession(t *testing.T) {
+	want := &eventv1.Answer{Fleet: "f", Id: "i", Agent: "a"}
+	token := []byte("token")
+	keyOf := func(token []byte) ([]byte, error) { return seal.SessionKey([]byte("secret"), token), nil }
+	in := seal.Session{Token: token, Key: seal.SessionKey([]byte("secret"), token)}
+	data, err := seal.SealAnswer(want, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got eventv1.Answer
+	opened, err := seal.OpenAnswer(data, keyOf)
+	if err != nil || !bytes.Equal(opened.Token, token) || opened.Decode(&got) != nil || !proto.Equal(&got, want) {
+		t.Errorf("OpenAnswer: %v, %v", err, &got)
+	}
+	if _, err := seal.OpenStatus(data, keyOf); script.KindOf(err) != script.Invalid {
+		t.Errorf("an answer as a status: %v", err)
+	}
+	status, err := seal.SealStatus(&eventv1.Status{Fleet: "f", Agent: "a"}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var env eventv1.Envelope
+	if err := proto.Unmarshal(status, &env); err != nil {
+		t.Fatal(err)
+	}
+	env.PayloadType = "scriptorium.event.v1.Answer"
+	if status, err = proto.Marshal(&env); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seal.OpenAnswer(status, keyOf); !errors.Is(err, seal.ErrForged) {
+		t.Errorf("a status as an answer: %v", err)
+	}
+	if unsigned, err := seal.SealAnswer(want, seal.Session{}); err != nil {
+		t.Error(err)
+	} else if _, err := seal.OpenAnswer(unsigned, keyOf); !errors.Is(err, seal.ErrUnsigned) {
+		t.Errorf("without a session: %v", err)
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	ring := seal.NewKeyring(make(ed25519.PublicKey, ed25519.PublicKeySize))
 	f.Add([]byte("\x08\x02"))

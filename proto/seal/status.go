@@ -13,8 +13,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-var statusName = (*eventv1.Status)(nil).ProtoReflect().Descriptor().FullName()
-
 // Session is what an agent reports in: a registry made it while the agent pulled.
 type Session struct {
 	Token []byte // an encoded eventv1.Session, which everybody may see
@@ -48,58 +46,81 @@ func SessionKey(secret, token []byte) []byte {
 
 // SealStatus returns the status in an envelope that carries the session. The zero Session
 // signs nothing: registries do not believe such a status.
-func SealStatus(m *eventv1.Status, in Session) ([]byte, error) {
+func SealStatus(m *eventv1.Status, in Session) ([]byte, error) { return sealIn(m, in) }
+
+// SealAnswer does for an answer what SealStatus does for a status.
+func SealAnswer(m *eventv1.Answer, in Session) ([]byte, error) { return sealIn(m, in) }
+
+// sealIn returns the message in an envelope that carries the session, and that its key signs.
+func sealIn(m proto.Message, in Session) ([]byte, error) {
 	env, err := envelope(m, StatusProtocol)
 	if err != nil {
 		return nil, err
 	}
 	if len(in.Key) > 0 {
 		env.Session = in.Token
-		env.Signatures = []*eventv1.Signature{{Signature: signStatus(in.Key, env)}}
+		env.Signatures = []*eventv1.Signature{{Signature: signIn(in.Key, env)}}
 	}
 	return marshal.Marshal(env)
 }
 
 // OpenedStatus is a status that the key of a session has signed.
-type OpenedStatus struct {
-	Token []byte // of the session
-	env   *eventv1.Envelope
-}
+type OpenedStatus struct{ opened }
 
 // Decode reads the status.
 func (s OpenedStatus) Decode(m *eventv1.Status) error { return decode(s.env, m) }
+
+// OpenedAnswer is an answer that the key of a session has signed.
+type OpenedAnswer struct{ opened }
+
+// Decode reads the answer.
+func (a OpenedAnswer) Decode(m *eventv1.Answer) error { return decode(a.env, m) }
+
+// opened is a message that the key of a session has signed.
+type opened struct {
+	Token []byte // of the session
+	env   *eventv1.Envelope
+}
 
 // OpenStatus verifies the envelope of a status. keyOf returns the key of a session for its
 // token; its errors come back as they are. The chain of others has ErrUnsigned or ErrForged,
 // unless the envelope cannot be read.
 func OpenStatus(data []byte, keyOf func(token []byte) ([]byte, error)) (OpenedStatus, error) {
-	env, err := open(data, statusName, StatusProtocol)
+	o, err := openIn(data, (*eventv1.Status)(nil), keyOf)
+	return OpenedStatus{o}, err
+}
+
+// OpenAnswer does for an answer what OpenStatus does for a status.
+func OpenAnswer(data []byte, keyOf func(token []byte) ([]byte, error)) (OpenedAnswer, error) {
+	o, err := openIn(data, (*eventv1.Answer)(nil), keyOf)
+	return OpenedAnswer{o}, err
+}
+
+// openIn verifies the envelope of a message of the type of m.
+func openIn(data []byte, m proto.Message, keyOf func(token []byte) ([]byte, error)) (opened, error) {
+	env, err := open(data, m.ProtoReflect().Descriptor().FullName(), StatusProtocol)
 	if err != nil {
-		return OpenedStatus{}, err
+		return opened{}, err
 	}
 	if len(env.GetSession()) == 0 || len(env.GetSignatures()) == 0 {
-		return OpenedStatus{}, script.Errorf(script.Denied, "envelope.session", "a status without a session: %w", ErrUnsigned)
+		return opened{}, script.Errorf(script.Denied, "envelope.session", "a %s without a session: %w", env.GetPayloadType(), ErrUnsigned)
 	}
 	key, err := keyOf(env.GetSession())
 	if err != nil {
-		return OpenedStatus{}, err
+		return opened{}, err
 	}
-	if !hmac.Equal(signStatus(key, env), env.GetSignatures()[0].GetSignature()) {
-		return OpenedStatus{}, script.Errorf(script.Denied, "envelope.signatures", "a status is not of its session: %w", ErrForged)
+	if !hmac.Equal(signIn(key, env), env.GetSignatures()[0].GetSignature()) {
+		return opened{}, script.Errorf(script.Denied, "envelope.signatures", "a %s is not of its session: %w", env.GetPayloadType(), ErrForged)
 	}
-	return OpenedStatus{Token: env.GetSession(), env: env}, nil
+	return opened{Token: env.GetSession(), env: env}, nil
 }
 
 // ReadStatus takes a status out of its envelope, whoever made it.
 func ReadStatus(data []byte, m *eventv1.Status) error {
-	env, err := open(data, statusName, StatusProtocol)
-	if err != nil {
-		return err
-	}
-	return decode(env, m)
+	return openUnsigned(data, m)
 }
 
-func signStatus(key []byte, env *eventv1.Envelope) []byte {
+func signIn(key []byte, env *eventv1.Envelope) []byte {
 	prefix := fmt.Appendf(nil, "%d %s ", len(env.GetPayloadType()), env.GetPayloadType())
 	return mac(key, prefix, env.GetPayload())
 }

@@ -282,6 +282,7 @@ func FromHistoryEntry(e script.HistoryEntry) *scriptv1.HistoryEntry {
 		Candidate: e.Candidate,
 		Spec:      FromDigest(e.Spec),
 		Held:      e.Held,
+		ChangeSet: e.ChangeSet,
 	}
 }
 
@@ -308,6 +309,7 @@ func ToHistoryEntry(m *scriptv1.HistoryEntry) (script.HistoryEntry, error) {
 		Candidate: m.GetCandidate(),
 		Spec:      spec,
 		Held:      m.GetHeld(),
+		ChangeSet: m.GetChangeSet(),
 	}, nil
 }
 
@@ -345,6 +347,7 @@ func FromAuditEntry(e script.AuditEntry) *scriptv1.AuditEntry {
 
 		Candidate:       e.Candidate,
 		CandidateDigest: FromDigest(e.CandidateDigest),
+		ChangeSet:       e.ChangeSet,
 	}
 }
 
@@ -375,5 +378,6 @@ func ToAuditEntry(m *scriptv1.AuditEntry) (script.AuditEntry, error) {
 
 		Candidate:       m.GetCandidate(),
 		CandidateDigest: candidate,
+		ChangeSet:       m.GetChangeSet(),
 	}, nil
 }

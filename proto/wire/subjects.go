@@ -51,6 +51,15 @@ func (s Subjects) Copies(agent string) string { return s.Prefix + ".copies." + a
 // AllCopies matches those of every agent.
 func (s Subjects) AllCopies() string { return s.Prefix + ".copies.>" }
 
+// Query is where a registry asks agents a question.
+func (s Subjects) Query() string { return s.Prefix + ".query" }
+
+// Answers is where the agent sends its answers.
+func (s Subjects) Answers(agent string) string { return s.Prefix + ".answers." + agent }
+
+// AllAnswers matches those of every agent.
+func (s Subjects) AllAnswers() string { return s.Prefix + ".answers.>" }
+
 // Decisions is where the agent sends the decisions of a script to, if it is told to. The agent comes
 // last, since its name may have dots.
 func (s Subjects) Decisions(name script.Name, agent string) string {

@@ -7,19 +7,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 func (s *Store) newAuditKey(t time.Time) string { return s.keys.auditAt(t) + "-" + rand.Text() }
 
-// auditTime returns the time that an entry's key says; the zero Time if it says none.
-func (s *Store) auditTime(key string) time.Time {
-	text, _, _ := strings.Cut(strings.TrimPrefix(key, s.keys.audit()), "-")
+// timeOf returns the time that a key below the prefix says, of an entry or of an event; the zero Time if it
+// says none.
+func (k keys) timeOf(prefix string, key []byte) time.Time {
+	text, _, _ := strings.Cut(strings.TrimPrefix(string(key), prefix), "-")
 	before, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return time.Time{}
@@ -27,52 +28,29 @@ func (s *Store) auditTime(key string) time.Time {
 	return time.Unix(0, math.MaxInt64-before).UTC()
 }
 
-// auditPages are read for one page of the audit trail at most.
-const auditPages = 20
-
-// Audit implements registry.Store. Newer entries have lower keys, so that a page is
-// read without etcd having to sort all there are.
+// Audit implements registry.Store.
 func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, last string, limit int) ([]script.AuditEntry, string, error) {
-	from, end := s.keys.audit(), clientv3.GetPrefixRangeEnd(s.keys.audit())
-	if last != "" {
-		from = after(s.keys.audit() + last)
+	page, err := s.Writes(ctx, timeline.Query[script.AuditEntry]{
+		Since: filter.Since, After: last, Limit: limit, Wants: func(e *script.AuditEntry) bool { return filter.Matches(*e) },
+	})
+	if err != nil {
+		return nil, "", err
 	}
-	if !filter.Since.IsZero() {
-		end = s.keys.auditAt(filter.Since.Add(-1))
+	entries := make([]script.AuditEntry, len(page.Items))
+	for i := range page.Items {
+		entries[i] = page.Items[i].Of
 	}
-	var entries []script.AuditEntry
-	for range auditPages {
-		if from >= end {
-			return entries, "", nil
-		}
-		resp, err := s.get(ctx, "read the audit trail", from, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
-		if err != nil {
-			return nil, "", err
-		}
-		for i, kv := range resp.Kvs {
-			from = after(string(kv.Key))
-			e, err := decodeAudit(kv)
-			if err != nil { // one bad record must not hide all others
-				e = script.AuditEntry{Revision: script.Revision(kv.ModRevision), Time: s.auditTime(string(kv.Key)), Note: err.Error()}
-			}
-			if !filter.Matches(e) || !utf8.Valid(kv.Key) {
-				continue
-			}
-			entries = append(entries, e)
-			if len(entries) < limit {
-				continue
-			}
-			if i == len(resp.Kvs)-1 && !resp.More {
-				return entries, "", nil
-			}
-			return entries, strings.TrimPrefix(string(kv.Key), s.keys.audit()), nil
-		}
-		if !resp.More {
-			return entries, "", nil
-		}
-		last = string(resp.Kvs[len(resp.Kvs)-1].Key)
+	return entries, page.Next, nil
+}
+
+// AddAudit implements registry.Store.
+func (s *Store) AddAudit(ctx context.Context, e script.AuditEntry) error {
+	entry, err := encodeAudit(e)
+	if err != nil {
+		return script.Errorf(script.Internal, "", "encode an audit entry: %w", err)
 	}
-	return entries, strings.TrimPrefix(last, s.keys.audit()), nil
+	_, err = s.commit(ctx, "add to the audit trail", nil, []clientv3.Op{clientv3.OpPut(s.newAuditKey(e.Time), string(entry))}, nil)
+	return err
 }
 
 // TrimAudit implements registry.Garbage, page by page: a large removal at once would

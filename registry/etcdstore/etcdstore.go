@@ -39,6 +39,9 @@ type Config struct {
 	Security Security
 	// Candidate is what other replicas see of this one, see Store.Candidates.
 	Candidate string
+	// Observe is told each request to etcd: its gRPC method, how long it took, and whether etcd gave no
+	// answer. It must not block. May be nil.
+	Observe func(method string, took time.Duration, failed bool)
 	// Tracer makes the spans of transactions; nil for none.
 	Tracer trace.Tracer
 
@@ -84,6 +87,7 @@ func Open(cfg Config) (*Store, error) {
 		Logger:               zap.NewNop(),
 		DialOptions:          append([]grpc.DialOption{grpc.WithConnectParams(reconnect)}, cfg.options...),
 	}
+	observer(cfg.Observe).configure(&config)
 	trouble := &trouble{}
 	made, err := cfg.Security.configure(&config, trouble)
 	if err != nil {

@@ -402,3 +402,33 @@ func TestRemainsWithABrokenLine(t *testing.T) {
 		}
 	}
 }
+
+// TestObserve: each request is told, and whether etcd answered.
+func TestObserve(t *testing.T) {
+	for name, endpoint := range map[string]string{"ok": etcd.Endpoint(), "failed": "http://127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			type seen struct {
+				method string
+				failed bool
+			}
+			requests := make(chan seen, 100)
+			store, err := etcdstore.Open(etcdstore.Config{
+				Endpoints: []string{endpoint}, Prefix: "/" + rand.Text(),
+				Observe: func(method string, took time.Duration, failed bool) {
+					if took < 0 {
+						t.Errorf("it took %v", took)
+					}
+					requests <- seen{method, failed}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			_, err = store.Head(t.Context())
+			if want := (seen{"/etcdserverpb.KV/Range", err != nil}); <-requests != want || want.failed != (name == "failed") {
+				t.Errorf("want %+v; Head returns %v", want, err)
+			}
+		})
+	}
+}

@@ -192,6 +192,9 @@ func writes(s *etcdstore.Store) map[string]func(context.Context) error {
 		"NoteRequest": func(ctx context.Context) error {
 			return s.NoteRequest(ctx, 0, "id", registry.Done{Name: name})
 		},
+		"AddAudit": func(ctx context.Context) error {
+			return s.AddAudit(ctx, script.AuditEntry{Time: time.Unix(1e9, 0), Change: script.ChangeProfile})
+		},
 		"PutSource": func(ctx context.Context) error { _, err := s.PutSource(ctx, content); return err },
 		"Restore": func(ctx context.Context) error {
 			_, err := s.Restore(ctx, registry.Restoration{Release: script.Release{Name: name}, History: make([]script.HistoryEntry, 1)})

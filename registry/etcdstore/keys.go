@@ -33,6 +33,7 @@ import (
 //	imported/<tenant>/<name>     scriptorium.registry.v1.HistoryResponse: the lines
 //	                             of history that the script was imported with
 //	changesets/<tenant>/<name>   scriptorium.script.v1.ChangeSet; nobody watches it
+//	hours/<t>/<nn>               scriptorium.registry.v1.UsagePart: see usage.go
 //	audit/<t>-<random>           scriptorium.script.v1.AuditEntry; t falls as time
 //	                             goes on, so that the newest comes first
 //	requests/<tenant>/<name>/<id> JSON of what became of the write with the id; on a

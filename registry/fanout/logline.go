@@ -82,7 +82,7 @@ func readLogs(fleetID, agent string, data []byte, now time.Time) (logs heard, ok
 		logs.droppedOf[name] = min(logs.droppedOf[name]+min(d.GetCount(), maxDropped), maxDropped)
 	}
 	for _, line := range m.GetLines() {
-		if read, ok := readLogLine(line, now); ok {
+		if read, ok := ReadLogLine(line, now, maxClockSkew); ok {
 			logs.Lines = append(logs.Lines, read)
 		} else {
 			logs.unreadable++
@@ -91,8 +91,9 @@ func readLogs(fleetID, agent string, data []byte, now time.Time) (logs heard, ok
 	return logs, true, nil
 }
 
-// readLogLine reads one line; ok is false if it does not say what logged it.
-func readLogLine(m *eventv1.LogLine, now time.Time) (line fleet.LogLine, ok bool) {
+// ReadLogLine reads one line of an agent; ok is false if it does not say what logged it. A time that is
+// further from now than the skew becomes now.
+func ReadLogLine(m *eventv1.LogLine, now time.Time, skew time.Duration) (line fleet.LogLine, ok bool) {
 	line = fleet.LogLine{
 		Time:    m.GetTime().AsTime(),
 		Script:  script.Name{Tenant: m.GetTenant(), Script: m.GetName()},
@@ -108,7 +109,7 @@ func readLogLine(m *eventv1.LogLine, now time.Time) (line fleet.LogLine, ok bool
 	default:
 		return fleet.LogLine{}, false
 	}
-	if m.GetTime().CheckValid() != nil || now.Sub(line.Time).Abs() > maxClockSkew {
+	if m.GetTime().CheckValid() != nil || now.Sub(line.Time).Abs() > skew {
 		line.Time = now
 	}
 	if isTraceID(m.GetTraceId()) {

@@ -30,6 +30,7 @@ const (
 	maxDiskKeys     = 64
 	maxActivations  = 32
 	maxKeyBytes     = 64
+	maxUsed         = 200 // tenants
 )
 
 // Sessions verify what agents report.
@@ -147,6 +148,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		return fleet.Report{}, 0, err
 	}
 	trials, left := readTrials(m.GetTrials(), tenants, room)
+	usage, unused := readUsage(m.GetUsage(), tenants)
 	return fleet.Report{
 		Fleet:       m.GetFleet(),
 		Agent:       m.GetAgent(),
@@ -159,6 +161,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Selects:     m.GetKnowsSelectors(),
 		Sets:        m.GetKnowsChangeSets(),
 		Keys:        m.GetKnowsKeys(),
+		Queries:     m.GetKnowsQueries(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
 		Failures:    failures,
@@ -166,10 +169,36 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Tenants:     tenants,
 		DiskKeys:    m.GetDiskKeys(),
 		Drifts:      m.GetDrifts(),
-		Held:        readText(m.GetHeld(), maxHeld),
-		Trials:      trials,
-		Lags:        lags,
-	}, skipped + passed + left, nil
+
+		RepairedDrifts: m.GetRepairedDrifts(),
+		Held:           readText(m.GetHeld(), maxHeld),
+		Trials:         trials,
+		Lags:           lags,
+		Usage:          usage,
+	}, skipped + passed + left + unused, nil
+}
+
+// readUsage counts the tenants that it left out because there can be none, the agent does not follow them, or there are
+// too many.
+func readUsage(m *eventv1.Usage, tenants script.Selector) (usage *fleet.Usage, skipped int) {
+	if m == nil {
+		return nil, 0
+	}
+	messages := m.GetTenants()[:min(len(m.GetTenants()), maxUsed)]
+	skipped = len(m.GetTenants()) - len(messages)
+	usage = &fleet.Usage{
+		Sequence: m.GetSequence(), Repeated: m.GetRepeated(), Covers: max(m.GetCovers().AsDuration(), 0), Processors: int(m.GetProcessors()),
+		Tenants: make([]script.TenantUsage, 0, len(messages)),
+	}
+	for _, one := range messages {
+		used, err := wire.ToTenantUsage(one)
+		if err != nil || !tenants.Matches(used.Tenant) {
+			skipped++
+			continue
+		}
+		usage.Tenants = append(usage.Tenants, used)
+	}
+	return usage, skipped
 }
 
 // readActivations takes those that make sense.

@@ -177,13 +177,19 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 }
 
 // CandidateCounts is the number of scripts that have a candidate, by its state.
-type CandidateCounts struct{ Testing, RollingOut, Failed, Frozen int }
+type CandidateCounts struct {
+	Testing, RollingOut, Failed, Frozen int
+	// Longest is how long the candidate that waits longest is in its step, without the step's pause.
+	Longest time.Duration
+}
 
 // CandidateCounts counts the scripts that have a candidate.
 func (f *Fleet) CandidateCounts() (n CandidateCounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := f.now()
 	for name := range f.candidacies {
+		n.Longest = max(n.Longest, waits(&f.scripts[name].release, now))
 		switch f.scripts[name].release.CandidateState() {
 		case script.CandidateFailed:
 			n.Failed++

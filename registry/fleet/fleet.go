@@ -62,6 +62,9 @@ type Config struct {
 	// Both are called with the fleet locked and must not call back.
 	Activated func(took time.Duration)
 	Converged func(name script.Name, took time.Duration)
+	// Used, if not nil, is called with each report that is taken in and has a usage, which may have been reported before.
+	// It is called with the fleet locked and must not call back.
+	Used func(*Report)
 }
 
 // Fleet is what is known of the agents and the releases. It is safe for
@@ -120,8 +123,10 @@ type Fleet struct {
 	called, joined time.Time
 	trimmed        time.Time     // when tombstones were last looked for
 	swept          time.Time     // the last time
+	troubles       Troubled      // as of then
 	changed        chan struct{} // closed at each change; nil while nobody waits
 	memory         memory
+	see            func(Sighting) // nil while nobody observes
 
 	readers readers
 }
@@ -150,6 +155,9 @@ func New(cfg Config) *Fleet {
 	}
 	if cfg.Activated == nil {
 		cfg.Activated = func(time.Duration) {}
+	}
+	if cfg.Used == nil {
+		cfg.Used = func(*Report) {}
 	}
 	if cfg.Converged == nil {
 		cfg.Converged = func(script.Name, time.Duration) {}
@@ -244,6 +252,10 @@ func (f *Fleet) hear(r Report, at time.Time) {
 		f.ignored.TooLarge++
 		return
 	}
+	if r.Usage != nil {
+		f.cfg.Used(&r)
+		r.Usage = nil
+	}
 	if r.Leaving {
 		f.depart(a, &r, at)
 		return
@@ -283,6 +295,7 @@ func (f *Fleet) named(name string) (at int, ok bool) {
 // update brings the indexes to what the report says.
 func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	f.keepLabels(a, &r)
+	f.seen(a, &r)
 	again, lost := a.says(&r), false
 	switch {
 	case a.report.Incarnation != "" && a.report.Incarnation != r.Incarnation:
@@ -404,82 +417,9 @@ func (f *Fleet) forget(a *agent) {
 	f.note(a.report.Agent)
 }
 
-// Sweep finds the agents that are unheard for too long, and that a roll call has
-// been answered. Call it a few times a second.
-func (f *Fleet) Sweep() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	f.gathered(now)
-	lost := false
-	for _, g := range f.groups {
-		g.late = 0
-	}
-	for _, a := range f.agents {
-		if !a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter {
-			f.unheard(a, now)
-			f.disconnect(a)
-			f.note(a.report.Agent)
-			lost = true
-		}
-		switch {
-		case f.expired(a, now) && f.drop(a):
-			lost = true
-		case f.late(a, now):
-			a.group.late++
-		}
-	}
-	f.noteOutages(now)
-	for who, d := range f.departed {
-		if now.Sub(d.at) >= departedFor {
-			f.unDepart(who)
-		}
-	}
-	f.forgetForeign(now)
-	f.giveUpAhead(now)
-	if now.Sub(f.trimmed) >= time.Minute {
-		f.trimmed = now
-		f.dropTombstones(now)
-	}
-	if lost {
-		f.settle(now)
-	}
-	over := f.frozen != f.freeze.On(now)
-	f.frozen = f.frozen != over
-	if lost || over || f.clockIsSet(now) || f.counted && now.Sub(f.countedAt) >= countInterval {
-		f.counted, f.countedAt = false, now
-		f.touch()
-	}
-}
-
-// clockIsSet reports whether somebody has set the clock since the last call. Whoever waits until a time that is
-// stored looks at the clock again then: timers do not follow.
-func (f *Fleet) clockIsSet(now time.Time) bool {
-	before := f.swept
-	f.swept = now
-	by := now.Round(0).Sub(before.Round(0)) - now.Sub(before) // of the wall clocks, and of the monotonic ones
-	return by.Abs() >= time.Second
-}
-
 // countInterval is the least time between two changes that are but more calls of
 // candidates.
 const countInterval = time.Second
-
-// expired reports whether the agent is unknown for so long that it is taken for gone.
-func (f *Fleet) expired(a *agent, now time.Time) bool {
-	return a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter+f.cfg.DropAfter
-}
-
-// drop forgets an agent that is expired, and reports whether it did: one that the
-// memory has is forgotten by all replicas together, once the memory has it no more.
-func (f *Fleet) drop(a *agent) bool {
-	if _, ok := f.memory.agents[a.report.Agent]; ok {
-		f.note(a.report.Agent)
-		return false
-	}
-	f.forget(a)
-	return true
-}
 
 // Reports of a whole fleet come at reportsPerSecond at most, and those of one agent
 // reportsApart at least.

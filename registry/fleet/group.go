@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -92,6 +94,29 @@ func (f *Fleet) Connected(tenant string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Answerer is a connected agent that a query may ask.
+type Answerer struct {
+	Agent, Identity string
+	Queries         bool // it answers queries
+}
+
+// Answerers returns the connected agents that follow the tenant; all connected ones if it is empty.
+func (f *Fleet) Answerers(tenant string) (all []Answerer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	groups := slices.Collect(maps.Values(f.groups))
+	if tenant != "" {
+		groups = f.followers(tenant)
+	}
+	for _, g := range groups {
+		for slot := range g.slots.all {
+			r := &f.bySlot[slot].report
+			all = append(all, Answerer{Agent: r.Agent, Identity: r.Identity, Queries: r.Queries})
+		}
+	}
+	return all
 }
 
 // Groups returns what the agents of the fleet follow, those included that are

@@ -46,6 +46,7 @@ func (f *Fleet) depart(a *agent, r *Report, at time.Time) {
 		f.count(who.identity, func(u *usage) { u.departed++ })
 	}
 	if a != nil {
+		f.sight(r.Agent, Left)
 		if a.report.Incarnation == r.Incarnation {
 			f.gone(a, f.now())
 		} else {

@@ -495,5 +495,6 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	a.take(memo.Report, heard)
 	a.report.Agent = memo.Agent
 	a.failures, a.remembered = latestFailures(memo.Report.Failures), true
+	a.remind(memo.Heard.IsZero())
 	f.expect(a, memo.Heard.IsZero())
 }

@@ -44,3 +44,21 @@ func (o *order) above(r script.Revision, tenants script.Selector) (n int, oldest
 	}
 	return n, oldest
 }
+
+// first is when the first of those above the revision that the selector selects was committed; zero if
+// there is none, or if the looks are used up before it is found.
+func (o *order) first(r script.Revision, tenants script.Selector, looks *int) time.Time {
+	if r == never {
+		return time.Time{}
+	}
+	i, _ := slices.BinarySearchFunc(o.list, r+1, byRevision)
+	for _, p := range o.list[i:] {
+		if *looks--; *looks < 0 {
+			break
+		}
+		if !p.replaced && tenants.Matches(p.release.Name.Tenant) {
+			return p.release.ChangedAt
+		}
+	}
+	return time.Time{}
+}

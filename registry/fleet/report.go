@@ -23,7 +23,9 @@ type Report struct {
 	// Sets: it runs candidates of change sets. An older agent does not.
 	Sets bool
 	// Keys: it knows steps by key. An older agent does not.
-	Keys     bool
+	Keys bool
+	// Queries: it answers queries. An older agent does not.
+	Queries  bool
 	Software string
 	// Activated: every release up to here is live, but for the failures and the lags.
 	Activated script.Revision
@@ -37,7 +39,20 @@ type Report struct {
 	DiskKeys []string        // the ids of the keys that what is on its disk is signed by
 	Held     string          // why it keeps what the registry says is gone; "" if it does not
 	Drifts   uint64          // how often it differed from the registry's checksum, since its start
-	Trials   []Trial         // of candidates; what is beyond MaxTrials counts for nothing
+	// RepairedDrifts is how many differences it repaired since then. One counts once here, and in Drifts
+	// each time that it is found. An older agent has none.
+	RepairedDrifts uint64
+	Trials         []Trial // of candidates; what is beyond MaxTrials counts for nothing
+	Usage          *Usage  // of calls; nil for none. The fleet hands it on
+}
+
+// Usage is what the calls of tenants used on an agent since it reported that last. The agent reports each several times.
+type Usage struct {
+	Sequence   uint64        // counts up within an incarnation
+	Repeated   bool          // it was reported before
+	Covers     time.Duration // in which the calls ran
+	Processors int           // of the agent's machine
+	Tenants    []script.TenantUsage
 }
 
 // Activation says since when a revision, and what is below it, has been live on an
@@ -108,6 +123,7 @@ type agent struct {
 	heard    time.Time
 	missed   time.Time // since when it is not heard any more
 	unknown  bool
+	told     presence // what was last seen of it
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool

@@ -202,6 +202,9 @@ func TestGroups(t *testing.T) {
 	if acme, other := b.Connected("acme"), b.Connected("other"); len(acme) != 2 || !slices.Equal(other, []string{"all"}) {
 		t.Errorf("%v follow acme, and %v follow another tenant", acme, other)
 	}
+	if acme, all := b.Answerers("acme"), b.Answerers(""); len(acme) != 2 || len(all) != 3 {
+		t.Errorf("queries ask %v of those that follow acme, and %v of all", acme, all)
+	}
 	b.commit(cart, 13)
 	b.pass(16 * time.Second)
 	b.hear("all", 13)

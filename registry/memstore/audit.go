@@ -3,10 +3,10 @@ package memstore
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -24,30 +24,28 @@ func (s *Store) addAudit(e script.AuditEntry) {
 		at--
 	}
 	s.audit = slices.Insert(s.audit, at, audited{number: int(s.moment), entry: e})
+	b := s.batch(e.Revision)
+	b.Writes = append(b.Writes, e)
 }
 
 // Audit implements registry.Store.
-func (s *Store) Audit(_ context.Context, filter registry.AuditFilter, after string, limit int) ([]script.AuditEntry, string, error) {
+func (s *Store) Audit(ctx context.Context, filter registry.AuditFilter, after string, limit int) ([]script.AuditEntry, string, error) {
+	page, err := s.Writes(ctx, timeline.Query[script.AuditEntry]{
+		Since: filter.Since, After: after, Limit: limit, Wants: func(e *script.AuditEntry) bool { return filter.Matches(*e) },
+	})
+	var entries []script.AuditEntry
+	for i := range page.Items {
+		entries = append(entries, page.Items[i].Of)
+	}
+	return entries, page.Next, err
+}
+
+// AddAudit implements registry.Store.
+func (s *Store) AddAudit(_ context.Context, e script.AuditEntry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := after == ""
-	var entries []script.AuditEntry
-	token := ""
-	for _, a := range slices.Backward(s.audit) {
-		number := strconv.Itoa(a.number)
-		if !seen {
-			seen = number == after
-			continue
-		}
-		if !filter.Matches(a.entry) {
-			continue
-		}
-		if len(entries) == limit {
-			return entries, token, nil
-		}
-		entries, token = append(entries, a.entry), number
-	}
-	return entries, "", nil
+	s.addAudit(e)
+	return nil
 }
 
 // TrimAudit implements registry.Garbage.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
+	"github.com/scriptorium-dev/scriptorium/registry/usage"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -33,10 +35,13 @@ type Store struct {
 	versions  map[script.Ref]script.Version
 	history   map[script.Name][]script.HistoryEntry // oldest first
 	audit     []audited                             // in order of time
+	records   []recordedEvent                       // in order of time
+	batches   []timeline.Batch                      // of both, by revision
 	requests  map[request]registry.Done
 	values    map[script.ValueKey]script.Value
 	histories map[script.ValueKey]script.ValueHistory
 	usage     map[string]registry.Usage // by tenant
+	hours     hours
 	tenants   map[string]script.Tenant
 	sets      map[string]script.ChangeSet // by their full names
 
@@ -85,6 +90,7 @@ func New() *Store {
 		values:        map[script.ValueKey]script.Value{},
 		histories:     map[script.ValueKey]script.ValueHistory{},
 		usage:         map[string]registry.Usage{},
+		hours:         hours{parts: map[hourPart]usage.Part{}},
 		tenants:       map[string]script.Tenant{},
 		sets:          map[string]script.ChangeSet{},
 		blobs:         map[script.Digest][]byte{},
@@ -322,6 +328,11 @@ func (s *Store) changed(ctx context.Context, tenant string, t transaction) scrip
 // grow adds the transaction to those that are watched.
 func (s *Store) grow(t registry.Transaction) {
 	s.log = append(s.log, t)
+	s.wake()
+}
+
+// wake has those who watch look again.
+func (s *Store) wake() {
 	close(s.grown)
 	s.grown = make(chan struct{})
 }

@@ -117,6 +117,13 @@ func (m *Mirror) Fleet() string {
 	return m.image.fleet
 }
 
+// Knows reports whether the tenant has, or ever had, an object.
+func (m *Mirror) Knows(tenant string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.image.tenants[tenant] != nil
+}
+
 // Group returns where the group of the tenants is.
 func (m *Mirror) Group(tenants script.Selector) Position {
 	m.mu.RLock()

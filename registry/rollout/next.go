@@ -70,9 +70,9 @@ func isFrozen(c fleet.Candidacy, now time.Time) bool {
 // could not do while the registry was frozen, or while the rest of its change set went on, does not count.
 func inTime(c fleet.Candidacy, d Decision, now time.Time) Decision {
 	plan := c.Release.Plan()
-	since := began(c.Release.Candidate, plan)
+	since := c.Release.Candidate.WaitsSince(plan)
 	for _, other := range c.Rest {
-		if at := began(other, plan); since.Before(at) {
+		if at := other.WaitsSince(plan); since.Before(at) {
 			since = at
 		}
 	}
@@ -118,17 +118,6 @@ func thaws(c fleet.Candidacy, d Decision) Decision {
 // countsApart is how long after the last change of its release the calls of ended processes are
 // recorded, unless another move does so before.
 const countsApart = 30 * time.Second
-
-// began is when the candidate's pause is over, or would be if its agents ran it now; or when a person let
-// it go on.
-func began(candidate *script.Candidate, plan *script.Plan) time.Time {
-	if k := candidate.Step; k >= 1 && k <= len(plan.Steps) && !candidate.Running.IsZero() {
-		if over := candidate.Running.Add(plan.Lasts(k)); over.After(candidate.Since) {
-			return over
-		}
-	}
-	return candidate.Since
-}
 
 // due is Next, for a candidate that is on its way, without the deadline.
 func due(c fleet.Candidacy, now time.Time) Decision {

@@ -37,6 +37,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/memstore"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -68,16 +69,17 @@ func serveGuarded(t *testing.T, network string, auth rpc.Authentication, options
 		}
 	}
 	log, store, sealer := slog.New(slog.NewTextHandler(g.log, nil)), memstore.New(), seal.NewSealer(signingKey)
-	m, fl := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1})
+	m, fl, hub := mirror.New(sealer, log), fleet.New(fleet.Config{Settle: 1}), timeline.NewHub(store, log)
 	cfg := rpc.Config{
 		Registry: registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
-		Fleet:    fl, Logs: talkative{}, Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
+		Fleet:    fl, Logs: talkative{}, Usage: used{hours: 2}, Asker: oracle{}, Timeline: timeline.New(store, hub), Mirror: m, Groups: &groups{}, Sealer: sealer, Log: log, Authentication: auth,
 	}
 	for _, option := range options {
 		option(&cfg)
 	}
 	server := rpc.New(cfg)
-	go registry.Follow(t.Context(), store, log, m, fl)
+	go registry.Follow(t.Context(), store, log, m, fl, hub)
+	go hub.Run(t.Context())
 	address := "127.0.0.1:0"
 	if network == "unix" {
 		dir, err := os.MkdirTemp("", "rpc")

@@ -107,7 +107,15 @@ var asked = []ask{
 	{"unset a tenant", "SetTenant", access.Admin, false, one(&registryv1.SetTenantRequest{Tenant: "acme", Author: "ann"})},
 	{"tenant", "GetTenant", access.Read, false, one(&registryv1.GetTenantRequest{Tenant: "acme"})},
 	{"logs", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme", Name: secret})},
+	{"events", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{Tenant: "acme"})},
+	{"events of a script", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{Tenant: "acme", Name: secret})},
+	{"watch events", "WatchEvents", access.Read, false, one(&registryv1.WatchEventsRequest{Tenant: "acme", Token: "0"})},
+	{"usage", "Usage", access.Read, false, one(&registryv1.UsageRequest{Tenant: "acme"})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
+	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
+	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
+	{"profile", "ProfileScript", access.Read, false, one(&registryv1.ProfileScriptRequest{Tenant: "acme", Name: secret})},
+	{"end a profile", "EndProfile", access.Read, false, one(&registryv1.EndProfileRequest{Tenant: "acme", Name: secret, Profile: "id"})},
 }
 
 // askedOfAll are about all tenants: that of one of them is not enough.
@@ -119,7 +127,12 @@ var askedOfAll = []ask{
 	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
+	{"events of all", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{})},
+	{"watch events of all", "WatchEvents", access.Read, false, one(&registryv1.WatchEventsRequest{Token: "0"})},
+	{"profile an agent", "ProfileAgent", access.Admin, false, one(&registryv1.ProfileAgentRequest{Agent: "n1", Type: "heap"})},
+	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
+	{"usage of all", "Usage", access.Admin, false, one(&registryv1.UsageRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"pull of globs", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme", "a*"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"sync", "Sync", access.Read, false, one(&registryv1.SyncRequest{})},
@@ -234,7 +247,7 @@ func call(t *testing.T, conn *grpc.ClientConn, method protoreflect.MethodDescrip
 			t.Fatal(err)
 		}
 		all = append(all, data...)
-		if method.Name() == "WatchStatus" || method.Name() == "WatchLogs" {
+		if strings.HasPrefix(string(method.Name()), "Watch") {
 			return all, nil // it would go on for ever
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"iter"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -69,15 +68,7 @@ func fromLogs(l *fleet.Logs) *registryv1.WatchLogsResponse {
 	}
 	logs := &eventv1.Logs{Agent: l.Agent, Dropped: l.Dropped, Lines: make([]*eventv1.LogLine, len(l.Lines))}
 	for i, line := range l.Lines {
-		logs.Lines[i] = &eventv1.LogLine{
-			Time:    timestamppb.New(line.Time),
-			Tenant:  line.Script.Tenant,
-			Name:    line.Script.Script,
-			Version: line.Version,
-			Level:   string(line.Level),
-			Message: line.Message,
-			TraceId: line.TraceID,
-		}
+		logs.Lines[i] = fromLogLine(&line)
 	}
 	return &registryv1.WatchLogsResponse{Logs: logs}
 }

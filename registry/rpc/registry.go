@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/registry/recentlogs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -17,6 +18,9 @@ type registryService struct {
 	registry *registry.Registry
 	fleet    *fleet.Fleet
 	logs     Logs
+	asker    recentlogs.Asker
+	timeline Timeline
+	usage    Usage
 	draining <-chan struct{}
 }
 

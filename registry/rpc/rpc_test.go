@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/memstore"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
+	"github.com/scriptorium-dev/scriptorium/registry/timeline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -63,11 +64,14 @@ func newBench(t *testing.T) *bench {
 func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authentication) *bench {
 	t.Helper()
 	log, sealer, fl := slog.New(slog.DiscardHandler), seal.NewSealer(signingKey), fleet.New(fleet.Config{Settle: 1})
-	m, groups := mirror.New(sealer, log), &groups{}
+	m, groups, hub := mirror.New(sealer, log), &groups{}, timeline.NewHub(store, log)
 	server := rpc.New(rpc.Config{
 		Registry:       registry.New(registry.Config{Store: store, Checkup: store, Engines: map[string]engine.Checker{"lua": checker{}}}),
 		Fleet:          fl,
 		Logs:           talkative{},
+		Asker:          oracle{},
+		Timeline:       timeline.New(store, hub),
+		Usage:          used{hours: 2500},
 		Mirror:         m,
 		Groups:         groups,
 		Sealer:         sealer,
@@ -75,7 +79,8 @@ func newBenchFor(t *testing.T, store *memstore.Store, authentication rpc.Authent
 		Log:            log,
 		Authentication: authentication,
 	})
-	go registry.Follow(t.Context(), store, log, m, fl)
+	go registry.Follow(t.Context(), store, log, m, fl, hub)
+	go hub.Run(t.Context())
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
+	"github.com/scriptorium-dev/scriptorium/registry/recentlogs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,6 +36,12 @@ type Config struct {
 	Fleet    *fleet.Fleet
 	// Logs of scripts, for those who read along; nil if there is no way to get them.
 	Logs Logs
+	// Asker asks agents; nil if there is no way to.
+	Asker recentlogs.Asker
+	// Timeline has the events; nil if there are none.
+	Timeline Timeline
+	// Usage of tenants; nil if none is kept.
+	Usage Usage
 	// Mirror and Groups serve followers; Sealer seals what they are to believe.
 	Mirror *mirror.Mirror
 	Groups Groups
@@ -109,7 +116,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, draining: s.draining})
+	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining})
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)

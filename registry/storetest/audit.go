@@ -193,6 +193,35 @@ func asked(source string) registry.Fingerprint {
 	return registry.Fingerprint{Change: script.ChangePublish, Digest: script.DigestOf([]byte(source))}
 }
 
+// testAddAudit: an entry of its own is in the trail, and is no change.
+func (h Harness) testAddAudit(t *testing.T) {
+	s, ctx := h.Open(t), t.Context()
+	first := commit(t, s, audited(publish(script.Release{}, named(1), "one"), 0))
+	before, heads, _, _ := snapshot(t, s)
+	entry := script.AuditEntry{Time: at.Add(time.Second), Change: script.ChangeProfile, Identity: "ann", Note: "agent edge-1"}
+	if err := s.AddAudit(ctx, entry); err != nil {
+		t.Fatal(err)
+	}
+	entries := trail(t, s, registry.AuditFilter{}, 10)
+	if len(entries) != 2 || entries[0].Change != script.ChangeProfile || entries[0].Identity != "ann" || entries[0].Note != entry.Note || !entries[0].Time.Equal(entry.Time) {
+		t.Errorf("%+v, want %+v first", entries, entry)
+	}
+	if only := trail(t, s, registry.AuditFilter{Tenant: "acme"}, 10); len(only) != 1 {
+		t.Errorf("the trail of a tenant has %+v", only)
+	}
+	head, after, _, all := snapshot(t, s)
+	if head != before || after["acme"] != heads["acme"] || !same(all[named(1)], first) {
+		t.Errorf("head %d, %v, %+v; want them as before: %d, %v, %+v", head, after, all[named(1)], before, heads, first)
+	}
+	next := commit(t, s, publish(first, named(1), "two"))
+	for tx, err := range s.Watch(ctx, before) {
+		if err != nil || tx.Revision != next.Revision {
+			t.Errorf("watched %+v, %v; want revision %d next", tx, err, next.Revision)
+		}
+		break
+	}
+}
+
 // testNoteRequest: what became of a write that changed nothing is remembered, and is
 // no change.
 func (h Harness) testNoteRequest(t *testing.T) {

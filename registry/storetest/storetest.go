@@ -1,5 +1,5 @@
 // Package storetest is the suite that every registry.Store passes. The stores are a
-// registry.Garbage too.
+// registry.Garbage and a usage.Store too.
 package storetest
 
 import (
@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TrimAudit", h.testTrimAudit)
 	t.Run("Requests", h.testRequests)
 	t.Run("NoteRequest", h.testNoteRequest)
+	t.Run("AddAudit", h.testAddAudit)
 	t.Run("OneRequestAtOnce", h.testOneRequestAtOnce)
 	t.Run("Restore", h.testRestore)
 	t.Run("RestoreInPlace", h.testRestoreInPlace)
@@ -77,11 +78,13 @@ func Run(t *testing.T, h Harness) {
 	t.Run("TransactionsHaveTraces", h.testTransactionsHaveTraces)
 	t.Run("QuotaAtOnce", h.testQuotaAtOnce)
 	t.Run("PurgeObjects", h.testPurgeObjects)
+	t.Run("Usage", h.testUsage)
 	h.runValueHistories(t)
 	h.runExports(t)
 	h.runUnreadable(t)
 	h.runRecords(t)
 	h.runTogether(t)
+	h.runTimeline(t)
 }
 
 // at is a time that every store can keep.

@@ -97,3 +97,21 @@ func (s *scanner) cleanText() bool {
 	raw, plain, err := s.scanText()
 	return err == nil && (plain || utf8.Valid(raw))
 }
+
+// IsTexts reports whether list is JSON texts with commas between them, without space; also if it is empty.
+func IsTexts(list []byte) bool {
+	s := scanner{in: list}
+	for len(list) > 0 {
+		if s.peek() != '"' || !s.cleanText() {
+			return false
+		}
+		if s.at == len(list) {
+			return true
+		}
+		if s.peek() != ',' {
+			return false
+		}
+		s.at++
+	}
+	return true
+}

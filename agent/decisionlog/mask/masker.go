@@ -11,7 +11,8 @@ import (
 const (
 	maxDepth    = 64 // of lists and objects in each other; engines take less
 	maxTexts    = 3  // texts of JSON in each other
-	maxPointers = 32 // that Masked returns
+	maxPointers = 32 // that AppendMasked appends
+	maxPointer  = 1 << 10
 )
 
 // hidden is what stands in place of a masked value.
@@ -33,7 +34,8 @@ type Masker struct {
 	scrub  bool   // copies of masked values are looked for
 	points []byte // JSON pointer to the value, as JSON has it in quotes
 	masked []byte // pointers, with commas between them
-	number int    // of them
+	listed int    // how many these are
+	number int    // how many values were masked
 	copies copies
 	spare  []byte
 }
@@ -41,7 +43,7 @@ type Masker struct {
 // Reset makes m hide the values at the paths.
 func (m *Masker) Reset(masks *Paths) {
 	m.masks.paths = masks
-	m.masked, m.number = m.masked[:0], 0
+	m.masked, m.listed, m.number = m.masked[:0], 0, 0
 	m.copies.reset()
 }
 
@@ -115,7 +117,7 @@ func (m *Masker) Leaks(text string) bool {
 // AppendMasked appends the JSON pointers of what was masked since Reset, with commas between them, and
 // reports whether those are all.
 func (m *Masker) AppendMasked(dst []byte) (to []byte, all bool) {
-	return append(dst, m.masked...), m.number <= maxPointers
+	return append(dst, m.masked...), m.number == m.listed
 }
 
 // AnyMasked reports whether anything was masked since Reset.
@@ -146,10 +148,11 @@ func (m *Masker) hide(p place) (kept bool) {
 
 // note notes the pointer of what is masked.
 func (m *Masker) note() {
-	if m.number++; m.number > maxPointers {
+	m.number++
+	if m.listed == maxPointers || len(m.points) > maxPointer {
 		return
 	}
-	if m.number > 1 {
+	if m.listed++; m.listed > 1 {
 		m.masked = append(m.masked, ',')
 	}
 	m.masked = append(append(append(m.masked, '"'), m.points...), '"')

@@ -48,7 +48,7 @@ func (m *Masker) inside(p place, text []byte) (kept bool) {
 	if m.texts == maxTexts {
 		return m.maskText(p, text)
 	}
-	outer, out, number, masked := m.scanner, m.out, m.number, len(m.masked)
+	outer, out, number, listed, masked := m.scanner, m.out, m.number, m.listed, len(m.masked)
 	m.texts++
 	m.scanner, m.out = scanner{in: bytes.TrimPrefix(text, []byte("\uFEFF"))}, nil
 	behind := m.masks.behind
@@ -59,7 +59,7 @@ func (m *Masker) inside(p place, text []byte) (kept bool) {
 	m.masks.behind = behind
 	m.scanner, m.out = outer, out
 	if !read {
-		m.number, m.masked = number, m.masked[:masked]
+		m.number, m.listed, m.masked = number, listed, m.masked[:masked]
 		return m.maskText(p, text)
 	}
 	m.out = append(appendText(append(m.out, '"'), copied), '"')

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
+	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 )
@@ -17,7 +19,7 @@ const (
 	countsTogether = 500
 )
 
-// bringCounts tells the agent of the calls of candidates that run here, until ctx is done.
+// bringCounts tells the agent of the calls that run here, until ctx is done.
 func (s *service) bringCounts(ctx context.Context) {
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
@@ -33,6 +35,7 @@ func (s *service) bringCounts(ctx context.Context) {
 
 // bring sends the agent the counts of all calls that it does not know of.
 func (s *service) bring(ctx context.Context) {
+	s.bringCalls(ctx)
 	var parcel parcel
 	for _, r := range s.table.Candidates() {
 		if !parcel.add(r) || len(parcel.of) < countsTogether {
@@ -41,6 +44,37 @@ func (s *service) bring(ctx context.Context) {
 		s.send(ctx, &parcel)
 	}
 	s.send(ctx, &parcel)
+}
+
+// callsTogether is of how many scripts calls are told together.
+const callsTogether = 64
+
+// bringCalls sends the agent what was counted of all calls. What does not arrive is sent the next time.
+func (s *service) bringCalls(ctx context.Context) {
+	var changes []*callstats.Change
+	send := func() error {
+		ctx, cancel := context.WithTimeout(ctx, countPatience)
+		defer cancel()
+		req := &workerv1.CallsRequest{}
+		for _, c := range changes {
+			req.Scripts = append(req.Scripts, link.FromFigures(c.Script.Script, &c.Figures))
+		}
+		if _, err := s.home.client.Calls(ctx, req); err != nil {
+			s.log.Warn("the agent did not get the figures of some calls; they are sent again", "error", err)
+			return err
+		}
+		s.calls.Brought(changes)
+		changes = changes[:0]
+		return nil
+	}
+	for c := range s.calls.Changes() {
+		if changes = append(changes, c); len(changes) == callsTogether && send() != nil {
+			return
+		}
+	}
+	if len(changes) > 0 {
+		_ = send() // which has said what is wrong
+	}
 }
 
 // parcel is counts that go together.

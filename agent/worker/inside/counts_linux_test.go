@@ -41,7 +41,7 @@ func (c *counter) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc
 func TestCountsArriveOnce(t *testing.T) {
 	const scripts = countsTogether + 10
 	agent := &counter{away: true}
-	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), home: home{client: agent}}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), calls: newCalls(t, cache.NewTable()), home: home{client: agent}}
 	for i := range scripts {
 		live := cache.NewReleaseOn(script.Agent{Name: "n"}, script.Release{
 			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
@@ -65,7 +65,7 @@ func TestCountsArriveOnce(t *testing.T) {
 // once, also if it did not arrive.
 func TestCountsOfBothVersions(t *testing.T) {
 	agent := &both{away: true}
-	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), home: home{client: agent}}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), calls: newCalls(t, cache.NewTable()), home: home{client: agent}}
 	candidate := &script.Candidate{Version: script.Version{Number: 2}, Step: 1}
 	candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(10))
 	live := cache.NewReleaseOn(script.Agent{Name: "n"}, script.Release{

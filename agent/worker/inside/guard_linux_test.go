@@ -49,7 +49,7 @@ func opens(context.Context, string) script.OnError {
 
 // TestOnErrorOfWhatIsGuarded: what does not run for what it may do has its policy all the same.
 func TestOnErrorOfWhatIsGuarded(t *testing.T) {
-	g := newGuard(newHolding(), nil, opens, cache.NewTable(), nil)
+	g := newGuard(newHolding(), nil, opens, cache.NewTable(), nil, nil)
 	g.set(&workerv1.QuarantineRequest{
 		Scripts:  []*workerv1.Quarantined{{Script: "acme/a", Error: wire.FromError(script.Errorf(script.Limit, "", "it ended the process"))}},
 		Suspects: []string{"acme/b"},
@@ -72,7 +72,7 @@ func (*holding) Position() gateway.Position { return gateway.Position{} }
 func TestSuspectsWaitBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newHolding()
-		g := newGuard(x, nil, opens, cache.NewTable(), nil)
+		g := newGuard(x, nil, opens, cache.NewTable(), nil, nil)
 		g.set(&workerv1.QuarantineRequest{Suspects: []string{"acme/a", "acme/b"}})
 		var callers sync.WaitGroup
 		call := func(name string) <-chan error {
@@ -119,7 +119,7 @@ func TestSuspectsWaitBriefly(t *testing.T) {
 // canceled.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	x := newHolding()
-	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, nil, opens, cache.NewTable(), nil)}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(x, nil, opens, cache.NewTable(), nil, nil)}
 	ours, theirs, err := link.Stream()
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestWhoIsBarredIsNotCompiled(t *testing.T) {
 	newService := func() *service {
 		table := cache.NewTable()
 		return &service{
-			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), nil, opens, table, nil), table: table,
+			process: &process{log: slog.New(slog.DiscardHandler)}, executor: newGuard(newHolding(), nil, opens, table, nil, nil), table: table,
 			programs: cache.NewPrograms(cache.Config{Engines: map[string]engine.Engine{"counting": e}, Sources: from, Budget: 1 << 20}),
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
@@ -22,6 +23,7 @@ type hostServices struct {
 	*host.Host
 	home     home
 	settings func(tenant string) script.TenantSettings
+	calls    *callstats.Stats // counts the lines that are left out
 
 	mu   sync.Mutex    // guards room
 	room *rate.Limiter // bytes of lines a second
@@ -41,9 +43,9 @@ const (
 	lineOverhead = 64 // bytes that a line counts for besides its text
 )
 
-func newHostServices(h *host.Host, from home, settings func(string) script.TenantSettings) *hostServices {
+func newHostServices(h *host.Host, from home, settings func(string) script.TenantSettings, calls *callstats.Stats) *hostServices {
 	return &hostServices{
-		Host: h, home: from, settings: settings,
+		Host: h, home: from, settings: settings, calls: calls,
 		room: &rate.Limiter{}, lines: make(chan *workerv1.LogLine, maxLines),
 	}
 }
@@ -52,7 +54,7 @@ func newHostServices(h *host.Host, from home, settings func(string) script.Tenan
 func (l *hostServices) Log(inv *engine.Invocation, level engine.Level, message string) {
 	message = asText(message, maxLine)
 	if !l.admits(len(message)+lineOverhead, l.settings(inv.Tenant).LogBytes) {
-		l.dropped.Add(1)
+		l.drop(inv)
 		return
 	}
 	select {
@@ -61,8 +63,13 @@ func (l *hostServices) Log(inv *engine.Invocation, level engine.Level, message s
 		Script: inv.Script, Version: inv.Version, Traceparent: asText(inv.Traceparent, maxTrace),
 	}:
 	default:
-		l.dropped.Add(1)
+		l.drop(inv)
 	}
+}
+
+func (l *hostServices) drop(inv *engine.Invocation) {
+	l.dropped.Add(1)
+	l.calls.Dropped(script.Name{Tenant: inv.Tenant, Script: inv.Script}, 1)
 }
 
 // asText returns at most so many bytes of s, which is text then.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/grpcsock"
@@ -21,6 +23,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/respsock"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/spopsock"
 	"github.com/scriptorium-dev/scriptorium/agent/host"
+	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -40,7 +43,10 @@ type service struct {
 	programs *cache.Programs
 	executor *guard
 	metrics  *prometheus.Registry
+	profiles *profile.Profiles
+	calls    *callstats.Stats
 	home     home
+	records  *records
 	roots    *publisher.Roots
 	bytes    *budget.Budget      // of the sockets
 	conns    *budget.Connections // of the sockets
@@ -76,6 +82,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		tenants:  cache.NewTenants(),
 		programs: cache.NewPrograms(cache.Config{Engines: engines, Sources: from, Budget: cached}),
 		metrics:  prometheus.NewRegistry(),
+		profiles: &profile.Profiles{},
 		home:     from,
 		roots:    publisher.NewRoots(nil),
 		bytes:    budget.NewCapped(bytes, runtime.GC),
@@ -88,23 +95,31 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hostServices := newHostServices(lent, from, s.tenants.Settings)
+	if s.calls, err = callstats.New(callstats.Config{
+		Table: s.table, Scripts: int(p.assignment.GetMetricScripts()), Classic: p.assignment.GetClassicHistograms(), Metrics: s.metrics,
+	}); err != nil {
+		return nil, err
+	}
+	hostServices := newHostServices(lent, from, s.tenants.Settings, s.calls)
 	go s.bringCounts(context.Background())
 	go func() {
 		if err := hostServices.run(context.Background()); err != nil {
 			p.log.Error("what scripts log is lost from now on", "error", err)
 		}
 	}()
+	s.records = newRecords(from, s.tenants.Settings)
+	go s.records.run(context.Background())
+	observers := []execute.Observer{s.records, s.calls}
 	x, err := execute.New(execute.Config{
 		Table: s.table, Programs: s.programs, Tenants: s.tenants.Settings, Host: hostServices, Contents: s.values, Publishers: s.roots,
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
-		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Observers: s.observers(),
-		Metrics: s.metrics,
+		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
+		Observers: append(slices.Clone(observers), s.traces()...), Metrics: s.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, p.page)
+	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, observers, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil
 }
@@ -308,6 +323,7 @@ func (s *service) Drain(ctx context.Context, _ *workerv1.DrainRequest) (*workerv
 	}
 	draining.Wait()
 	s.servers = nil
+	s.records.bring(ctx)
 	s.bring(ctx)
 	return &workerv1.DrainResponse{}, nil
 }

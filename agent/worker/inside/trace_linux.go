@@ -21,13 +21,13 @@ const (
 	tracedTogether = 64
 )
 
-// observers are those of calls: none if the agent traces none.
-func (s *service) observers() []execute.Observer {
+// traces returns the observer of calls that are traced: none if the agent traces none.
+func (s *service) traces() []execute.Observer {
 	cfg := s.assignment.GetTracing()
 	if cfg == nil {
 		return nil
 	}
-	t := &traces{calls: make(chan *workerv1.TracedCall, maxTraced)}
+	t := &tracer{calls: make(chan *workerv1.TracedCall, maxTraced)}
 	t.tracer = calltrace.New(calltrace.Config{
 		Emit: t.emit, Sampling: tracecontext.Sampling{Parent: cfg.GetParent(), Ratio: cfg.GetRatio()}, Rate: int(cfg.GetRate()), Continue: cfg.GetContinues(),
 		Dropped: func(n uint64) { t.dropped.Add(n) },
@@ -36,9 +36,9 @@ func (s *service) observers() []execute.Observer {
 	return []execute.Observer{t}
 }
 
-// traces are the calls of the process's own sockets whose spans the agent makes: the process has no
+// tracer keeps the calls of the process's own sockets whose spans the agent makes: the process has no
 // network. The agent sees those that it forwards.
-type traces struct {
+type tracer struct {
 	tracer  *calltrace.Tracer
 	calls   chan *workerv1.TracedCall
 	dropped atomic.Uint64 // since the last report to the agent
@@ -52,7 +52,7 @@ func usedBy(ctx context.Context, used *engine.Used) context.Context {
 }
 
 // Ended implements execute.Observer.
-func (t *traces) Ended(ctx context.Context, e *execute.Ended) error {
+func (t *tracer) Ended(ctx context.Context, e *execute.Ended) error {
 	if used, ok := ctx.Value(usedKey{}).(*engine.Used); ok {
 		*used = e.Used
 		return nil
@@ -61,7 +61,7 @@ func (t *traces) Ended(ctx context.Context, e *execute.Ended) error {
 }
 
 // emit queues a call, or drops it.
-func (t *traces) emit(c *calltrace.Call) {
+func (t *tracer) emit(c *calltrace.Call) {
 	m := &workerv1.TracedCall{
 		Script: c.Name.Script, Asked: c.Asked, Version: c.Version, Digest: wire.FromDigest(c.Digest), OnResponse: c.OnResponse,
 		Protocol: c.Protocol, Caller: c.Caller, Start: timestamppb.New(c.Start), Took: durationpb.New(c.Took),
@@ -81,7 +81,7 @@ func (t *traces) emit(c *calltrace.Call) {
 
 // run sends calls, as many together as there are, until ctx is done. Those that the agent does not take
 // are lost, and counted.
-func (t *traces) run(ctx context.Context, to home) {
+func (t *tracer) run(ctx context.Context, to home) {
 	for {
 		var req workerv1.TraceRequest
 		select {

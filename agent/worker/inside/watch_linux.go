@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -55,11 +56,13 @@ type guard struct {
 	gateway.Executor
 	trials  gateway.Executor // runs the calls of scripts' tests
 	onError func(ctx context.Context, ref string) script.OnError
-	page    *link.Page // where these are marked
-	table   *cache.Table
-	rules   atomic.Pointer[rules]
-	alone   chan struct{} // holds an element while a suspect runs
-	waiting atomic.Int64  // suspects' calls that wait for that
+	// observers see the calls that the guard refuses.
+	observers []execute.Observer
+	page      *link.Page // where these are marked
+	table     *cache.Table
+	rules     atomic.Pointer[rules]
+	alone     chan struct{} // holds an element while a suspect runs
+	waiting   atomic.Int64  // suspects' calls that wait for that
 }
 
 // Bounds on calls of suspects, of which one runs at a time, maybe for long.
@@ -90,8 +93,8 @@ func (r *rules) names() iter.Seq[string] {
 	}
 }
 
-func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, page *link.Page) *guard {
-	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, alone: make(chan struct{}, 1)}
+func newGuard(x, trials gateway.Executor, onError func(context.Context, string) script.OnError, table *cache.Table, observers []execute.Observer, page *link.Page) *guard {
+	g := &guard{Executor: x, trials: trials, onError: onError, page: page, table: table, observers: observers, alone: make(chan struct{}, 1)}
 	g.rules.Store(&rules{})
 	return g
 }
@@ -127,18 +130,24 @@ func (g *guard) Execute(ctx context.Context, call *gateway.Call, reply *gateway.
 			err = g.barred(r, asked.Runs.Digest)
 		}
 	}
+	start := time.Now()
 	if err != nil {
-		reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
-		return err
+		return g.refuse(ctx, call, reply, start, err)
 	}
 	if r.suspects[name] {
 		if err := g.enter(ctx); err != nil {
-			reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
-			return err
+			return g.refuse(ctx, call, reply, start, err)
 		}
 		defer func() { <-g.alone }()
 	}
 	return g.Executor.Execute(ctx, call, reply)
+}
+
+// refuse ends a call that does not run.
+func (g *guard) refuse(ctx context.Context, call *gateway.Call, reply *gateway.Reply, start time.Time, err error) error {
+	reply.Position, reply.OnError = g.Position(), g.onError(ctx, call.Script)
+	name, _, _ := strings.Cut(call.Script, "@")
+	return execute.Unrun(call, reply, g.table.Get(name), start).Show(ctx, g.observers, err)
 }
 
 // trialKey is the key of what the context of a test has.

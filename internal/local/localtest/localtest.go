@@ -27,7 +27,7 @@ type World struct {
 }
 
 // Start starts a registry and so many agents for the test.
-func Start(tb testing.TB, agents int) *World {
+func Start(tb testing.TB, agents int, opts ...local.Option) *World {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "sc") // t.TempDir is too long for a socket
 	if err != nil {
@@ -35,7 +35,7 @@ func Start(tb testing.TB, agents int) *World {
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &World{Dir: dir}
-	if w.Stack, err = local.Start(tb.Context(), dir, agents, Logger(tb)); err != nil {
+	if w.Stack, err = local.Start(tb.Context(), dir, agents, Logger(tb), opts...); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {

@@ -32,10 +32,10 @@ type Span struct {
 	Service, Instance string
 }
 
-// Trace, ID and Parent are the ids as hexadecimal digits; Parent is "" of a root.
+// Trace is the id of the trace, as hexadecimal digits.
 func (s Span) Trace() string { return hex.EncodeToString(s.GetTraceId()) }
 
-// ID is that of the span.
+// ID is the id of the span.
 func (s Span) ID() string { return hex.EncodeToString(s.GetSpanId()) }
 
 // Parent is the id of the span above it; "" of a root.
@@ -108,12 +108,11 @@ const (
 func Start(t *testing.T, protocol string) *Collector {
 	t.Helper()
 	c := &Collector{grown: make(chan struct{}), release: make(chan struct{})}
-	endpoint := ""
-	switch protocol {
-	case "grpc":
+	var endpoint string
+	if protocol == "grpc" {
 		c.Listen(t)
 		endpoint = "http://" + c.address
-	default:
+	} else {
 		c.web = httptest.NewServer(http.HandlerFunc(c.serve))
 		endpoint = c.web.URL
 	}

@@ -35,6 +35,8 @@ const (
 	Registry_GetSource_FullMethodName         = "/scriptorium.registry.v1.Registry/GetSource"
 	Registry_History_FullMethodName           = "/scriptorium.registry.v1.Registry/History"
 	Registry_Audit_FullMethodName             = "/scriptorium.registry.v1.Registry/Audit"
+	Registry_ListEvents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListEvents"
+	Registry_WatchEvents_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchEvents"
 	Registry_Export_FullMethodName            = "/scriptorium.registry.v1.Registry/Export"
 	Registry_Import_FullMethodName            = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
@@ -55,6 +57,11 @@ const (
 	Registry_GetTenant_FullMethodName         = "/scriptorium.registry.v1.Registry/GetTenant"
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
+	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
+	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
+	Registry_ProfileAgent_FullMethodName      = "/scriptorium.registry.v1.Registry/ProfileAgent"
+	Registry_EndProfile_FullMethodName        = "/scriptorium.registry.v1.Registry/EndProfile"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
@@ -114,6 +121,14 @@ type RegistryClient interface {
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
+	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
+	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// tenants.
+	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
+	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
+	// a CONFLICT if the registry does not know any more what came after the token: the caller lists
+	// the events since the last one, and goes on with the token of the list.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 	// Export streams the settings of all tenants, or of one, their values, and their
 	// scripts with every retained version and the history: each script's record, and
 	// the sources that it is the first to need before it.
@@ -171,6 +186,21 @@ type RegistryClient interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error)
+	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
+	// some in memory. The last response says which agents answered.
+	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
+	// ProfileScript has agents profile a script, and streams what they have found when the time is up
+	// or EndProfile ends it. It takes the role read.
+	ProfileScript(ctx context.Context, in *ProfileScriptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileScriptResponse], error)
+	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// admin for all tenants, and stands in the audit trail.
+	ProfileAgent(ctx context.Context, in *ProfileAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileAgentResponse], error)
+	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
+	// that.
+	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -331,9 +361,38 @@ func (c *registryClient) Audit(ctx context.Context, in *AuditRequest, opts ...gr
 	return out, nil
 }
 
+func (c *registryClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEventsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
 func (c *registryClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[0], Registry_Export_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[1], Registry_Export_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +411,7 @@ type Registry_ExportClient = grpc.ServerStreamingClient[ExportResponse]
 
 func (c *registryClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[1], Registry_Import_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_Import_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +424,7 @@ type Registry_ImportClient = grpc.ClientStreamingClient[ImportRequest, ImportRes
 
 func (c *registryClient) Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[2], Registry_Doctor_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_Doctor_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -544,7 +603,7 @@ func (c *registryClient) ListTenants(ctx context.Context, in *ListTenantsRequest
 
 func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[3], Registry_WatchLogs_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchLogs_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -560,6 +619,92 @@ func (c *registryClient) WatchLogs(ctx context.Context, in *WatchLogsRequest, op
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsClient = grpc.ServerStreamingClient[WatchLogsResponse]
+
+func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[5], Registry_RecentLogs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RecentLogsRequest, RecentLogsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
+
+func (c *registryClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[6], Registry_Usage_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[UsageRequest, UsageResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageClient = grpc.ServerStreamingClient[UsageResponse]
+
+func (c *registryClient) ProfileScript(ctx context.Context, in *ProfileScriptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileScriptResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[7], Registry_ProfileScript_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileScriptRequest, ProfileScriptResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileScriptClient = grpc.ServerStreamingClient[ProfileScriptResponse]
+
+func (c *registryClient) ProfileAgent(ctx context.Context, in *ProfileAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileAgentResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[8], Registry_ProfileAgent_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileAgentRequest, ProfileAgentResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileAgentClient = grpc.ServerStreamingClient[ProfileAgentResponse]
+
+func (c *registryClient) EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndProfileResponse)
+	err := c.cc.Invoke(ctx, Registry_EndProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -583,7 +728,7 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[4], Registry_WatchStatus_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[9], Registry_WatchStatus_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -654,6 +799,14 @@ type RegistryServer interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
+	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
+	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// tenants.
+	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
+	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
+	// a CONFLICT if the registry does not know any more what came after the token: the caller lists
+	// the events since the last one, and goes on with the token of the list.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	// Export streams the settings of all tenants, or of one, their values, and their
 	// scripts with every retained version and the history: each script's record, and
 	// the sources that it is the first to need before it.
@@ -711,6 +864,21 @@ type RegistryServer interface {
 	// WatchLogs streams what scripts log on the fleet from now on. Lines of one agent
 	// come in order; those that are too many are left out, and counted.
 	WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error
+	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
+	// some in memory. The last response says which agents answered.
+	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
+	// tenants. It is kept for 31 days. The last half minute may be missing.
+	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
+	// ProfileScript has agents profile a script, and streams what they have found when the time is up
+	// or EndProfile ends it. It takes the role read.
+	ProfileScript(*ProfileScriptRequest, grpc.ServerStreamingServer[ProfileScriptResponse]) error
+	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// admin for all tenants, and stands in the audit trail.
+	ProfileAgent(*ProfileAgentRequest, grpc.ServerStreamingServer[ProfileAgentResponse]) error
+	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
+	// that.
+	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
@@ -772,6 +940,12 @@ func (UnimplementedRegistryServer) History(context.Context, *HistoryRequest) (*H
 func (UnimplementedRegistryServer) Audit(context.Context, *AuditRequest) (*AuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Audit not implemented")
 }
+func (UnimplementedRegistryServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedRegistryServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
 func (UnimplementedRegistryServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Export not implemented")
 }
@@ -831,6 +1005,21 @@ func (UnimplementedRegistryServer) ListTenants(context.Context, *ListTenantsRequ
 }
 func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStreamingServer[WatchLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchLogs not implemented")
+}
+func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
+	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error {
+	return status.Error(codes.Unimplemented, "method Usage not implemented")
+}
+func (UnimplementedRegistryServer) ProfileScript(*ProfileScriptRequest, grpc.ServerStreamingServer[ProfileScriptResponse]) error {
+	return status.Error(codes.Unimplemented, "method ProfileScript not implemented")
+}
+func (UnimplementedRegistryServer) ProfileAgent(*ProfileAgentRequest, grpc.ServerStreamingServer[ProfileAgentResponse]) error {
+	return status.Error(codes.Unimplemented, "method ProfileAgent not implemented")
+}
+func (UnimplementedRegistryServer) EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndProfile not implemented")
 }
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
@@ -1113,6 +1302,35 @@ func _Registry_Audit_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Registry_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListEvents(ctx, req.(*ListEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
 
 func _Registry_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportRequest)
@@ -1442,6 +1660,68 @@ func _Registry_WatchLogs_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchLogsServer = grpc.ServerStreamingServer[WatchLogsResponse]
 
+func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RecentLogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).RecentLogs(m, &grpc.GenericServerStream[RecentLogsRequest, RecentLogsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
+
+func _Registry_Usage_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(UsageRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).Usage(m, &grpc.GenericServerStream[UsageRequest, UsageResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_UsageServer = grpc.ServerStreamingServer[UsageResponse]
+
+func _Registry_ProfileScript_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ProfileScriptRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).ProfileScript(m, &grpc.GenericServerStream[ProfileScriptRequest, ProfileScriptResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileScriptServer = grpc.ServerStreamingServer[ProfileScriptResponse]
+
+func _Registry_ProfileAgent_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ProfileAgentRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).ProfileAgent(m, &grpc.GenericServerStream[ProfileAgentRequest, ProfileAgentResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_ProfileAgentServer = grpc.ServerStreamingServer[ProfileAgentResponse]
+
+func _Registry_EndProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).EndProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_EndProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).EndProfile(ctx, req.(*EndProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAgentsRequest)
 	if err := dec(in); err != nil {
@@ -1553,6 +1833,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Audit_Handler,
 		},
 		{
+			MethodName: "ListEvents",
+			Handler:    _Registry_ListEvents_Handler,
+		},
+		{
 			MethodName: "AcceptLoss",
 			Handler:    _Registry_AcceptLoss_Handler,
 		},
@@ -1617,6 +1901,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_ListTenants_Handler,
 		},
 		{
+			MethodName: "EndProfile",
+			Handler:    _Registry_EndProfile_Handler,
+		},
+		{
 			MethodName: "ListAgents",
 			Handler:    _Registry_ListAgents_Handler,
 		},
@@ -1626,6 +1914,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _Registry_WatchEvents_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Export",
 			Handler:       _Registry_Export_Handler,
@@ -1644,6 +1937,26 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchLogs",
 			Handler:       _Registry_WatchLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RecentLogs",
+			Handler:       _Registry_RecentLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Usage",
+			Handler:       _Registry_Usage_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ProfileScript",
+			Handler:       _Registry_ProfileScript_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ProfileAgent",
+			Handler:       _Registry_ProfileAgent_Handler,
 			ServerStreams: true,
 		},
 		{

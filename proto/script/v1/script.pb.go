@@ -3052,7 +3052,9 @@ type HistoryEntry struct {
 	// The digest of what the active version runs with.
 	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	// The script is held after the change.
-	Held          bool `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
+	Held bool `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
+	// The change set that the change is part of; empty if there is none. An older registry leaves it out.
+	ChangeSet     string `protobuf:"bytes,12,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3164,6 +3166,13 @@ func (x *HistoryEntry) GetHeld() bool {
 	return false
 }
 
+func (x *HistoryEntry) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
 // One write, in the registry's audit trail.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3194,8 +3203,10 @@ type AuditEntry struct {
 	Candidate uint64 `protobuf:"varint,15,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	// Of that version.
 	CandidateDigest []byte `protobuf:"bytes,16,opt,name=candidate_digest,json=candidateDigest,proto3" json:"candidate_digest,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The change set that the write is part of; empty if there is none. An older registry leaves it out.
+	ChangeSet     string `protobuf:"bytes,17,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditEntry) Reset() {
@@ -3340,6 +3351,193 @@ func (x *AuditEntry) GetCandidateDigest() []byte {
 	return nil
 }
 
+func (x *AuditEntry) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
+// Event is an entry of the timeline: a write, or something that happened to the fleet. One event
+// can stand for many things of the same kind that happened soon after each other.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same in each answer that has the event.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of the transaction that recorded it.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When it happened; of many things, when the last one did.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// Of many things, when the first one happened.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// publish, hold, rollout, value, tenant, freeze, loss, agent, drift, key or quota.
+	Type string `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`
+	// What happened: the change of an AuditEntry, or a word such as lost, back or refused.
+	Event string `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
+	// Empty if it concerns the fleet.
+	Tenant string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Of the script; empty if it concerns no script.
+	Name string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the value; empty if it concerns no value.
+	Key string `protobuf:"bytes,9,opt,name=key,proto3" json:"key,omitempty"`
+	// As in AuditEntry.
+	Version   uint64 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	Candidate uint64 `protobuf:"varint,11,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	ChangeSet string `protobuf:"bytes,12,opt,name=change_set,json=changeSet,proto3" json:"change_set,omitempty"`
+	// Who made the change, as in HistoryEntry.
+	Author string `protobuf:"bytes,13,opt,name=author,proto3" json:"author,omitempty"`
+	// How many things happened; 0 stands for one.
+	Count uint64 `protobuf:"varint,14,opt,name=count,proto3" json:"count,omitempty"`
+	// The first things that it happened to, such as the names of agents: at most eight.
+	Subjects []string `protobuf:"bytes,15,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	// Details, in words.
+	Text          string `protobuf:"bytes,16,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Event) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Event) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Event) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Event) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Event) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Event) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Event) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Event) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Event) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Event) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Event) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *Event) GetChangeSet() string {
+	if x != nil {
+		return x.ChangeSet
+	}
+	return ""
+}
+
+func (x *Event) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Event) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Event) GetSubjects() []string {
+	if x != nil {
+		return x.Subjects
+	}
+	return nil
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // The source of a version, content-addressed.
 type Source struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3351,7 +3549,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3561,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3574,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3412,7 +3610,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3622,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3635,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Error) GetKind() string {
@@ -3765,7 +3963,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\aheaders\x18\x04 \x03(\v2$.scriptorium.script.v1.TriggerHeaderR\aheaders\"9\n" +
 	"\rTriggerHeader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xae\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xcd\x02\n" +
 	"\fHistoryEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06change\x18\x02 \x01(\tR\x06change\x12\x18\n" +
@@ -3778,7 +3976,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tcandidate\x18\t \x01(\x04R\tcandidate\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x12\n" +
-	"\x04held\x18\v \x01(\bR\x04held\"\xb3\x03\n" +
+	"\x04held\x18\v \x01(\bR\x04held\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\f \x01(\tR\tchangeSet\"\xd2\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12.\n" +
@@ -3797,7 +3997,28 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\r \x01(\tR\x04note\x12\x10\n" +
 	"\x03key\x18\x0e \x01(\tR\x03key\x12\x1c\n" +
 	"\tcandidate\x18\x0f \x01(\x04R\tcandidate\x12)\n" +
-	"\x10candidate_digest\x18\x10 \x01(\fR\x0fcandidateDigest\":\n" +
+	"\x10candidate_digest\x18\x10 \x01(\fR\x0fcandidateDigest\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\x11 \x01(\tR\tchangeSet\"\xb2\x03\n" +
+	"\x05Event\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04type\x18\x05 \x01(\tR\x04type\x12\x14\n" +
+	"\x05event\x18\x06 \x01(\tR\x05event\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12\x10\n" +
+	"\x03key\x18\t \x01(\tR\x03key\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\x04R\aversion\x12\x1c\n" +
+	"\tcandidate\x18\v \x01(\x04R\tcandidate\x12\x1d\n" +
+	"\n" +
+	"change_set\x18\f \x01(\tR\tchangeSet\x12\x16\n" +
+	"\x06author\x18\r \x01(\tR\x06author\x12\x14\n" +
+	"\x05count\x18\x0e \x01(\x04R\x05count\x12\x1a\n" +
+	"\bsubjects\x18\x0f \x03(\tR\bsubjects\x12\x12\n" +
+	"\x04text\x18\x10 \x01(\tR\x04text\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
@@ -3820,7 +4041,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -3856,31 +4077,32 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*TriggerHeader)(nil),         // 31: scriptorium.script.v1.TriggerHeader
 	(*HistoryEntry)(nil),          // 32: scriptorium.script.v1.HistoryEntry
 	(*AuditEntry)(nil),            // 33: scriptorium.script.v1.AuditEntry
-	(*Source)(nil),                // 34: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 35: scriptorium.script.v1.Error
-	nil,                           // 36: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 37: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 38: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 39: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*Event)(nil),                 // 34: scriptorium.script.v1.Event
+	(*Source)(nil),                // 35: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 36: scriptorium.script.v1.Error
+	nil,                           // 37: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 38: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 39: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 40: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	40, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	41, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	40, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	40, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	40, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	41, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	41, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	40, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	41, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
-	36, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	37, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
 	15, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
@@ -3888,13 +4110,13 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	15, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	40, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	40, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	41, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	37, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	40, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	40, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	40, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	38, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	41, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	41, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	41, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
 	23, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
 	29, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	15, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
@@ -3904,30 +4126,32 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	19, // 35: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
 	18, // 36: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
 	18, // 37: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	41, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	42, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
 	16, // 39: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	41, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	38, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	42, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	39, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
 	21, // 42: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
 	20, // 43: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	39, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	41, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	40, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	40, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	42, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	41, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
 	26, // 47: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	40, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	41, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
 	28, // 49: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	40, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
 	23, // 51: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
 	13, // 52: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
 	30, // 53: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
 	31, // 54: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	40, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	40, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	41, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	41, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	41, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	41, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -3943,7 +4167,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -47,6 +47,9 @@ type Assignment struct {
 	// The agent's name and labels, which decide what of candidates runs here.
 	Agent  string            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many scripts have metrics of their own, and whether their histograms have classic buckets.
+	MetricScripts     int64 `protobuf:"varint,21,opt,name=metric_scripts,json=metricScripts,proto3" json:"metric_scripts,omitempty"`
+	ClassicHistograms bool  `protobuf:"varint,22,opt,name=classic_histograms,json=classicHistograms,proto3" json:"classic_histograms,omitempty"`
 	// Which calls are traced; absent for none.
 	Tracing       *CallTracing `protobuf:"bytes,11,opt,name=tracing,proto3" json:"tracing,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -151,6 +154,20 @@ func (x *Assignment) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *Assignment) GetMetricScripts() int64 {
+	if x != nil {
+		return x.MetricScripts
+	}
+	return 0
+}
+
+func (x *Assignment) GetClassicHistograms() bool {
+	if x != nil {
+		return x.ClassicHistograms
+	}
+	return false
 }
 
 func (x *Assignment) GetTracing() *CallTracing {
@@ -1262,6 +1279,439 @@ func (*CountResponse) Descriptor() ([]byte, []int) {
 	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
+type ProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// All versions if 0.
+	Version  uint64               `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// For EndProfile.
+	Id            string `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ProfileRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ProfileRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Parts []*v1.ScriptProfile    `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Calls of further versions, which are not in parts.
+	OtherCalls    uint64 `protobuf:"varint,2,opt,name=other_calls,json=otherCalls,proto3" json:"other_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileResponse) Reset() {
+	*x = ProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileResponse) ProtoMessage() {}
+
+func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
+func (*ProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ProfileResponse) GetParts() []*v1.ScriptProfile {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ProfileResponse) GetOtherCalls() uint64 {
+	if x != nil {
+		return x.OtherCalls
+	}
+	return 0
+}
+
+type EndProfileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant.
+	Script        string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileRequest) Reset() {
+	*x = EndProfileRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileRequest) ProtoMessage() {}
+
+func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileRequest.ProtoReflect.Descriptor instead.
+func (*EndProfileRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndProfileRequest) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *EndProfileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type EndProfileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// There was such a profile.
+	Ended         bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndProfileResponse) Reset() {
+	*x = EndProfileResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndProfileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndProfileResponse) ProtoMessage() {}
+
+func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndProfileResponse.ProtoReflect.Descriptor instead.
+func (*EndProfileResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EndProfileResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+type CallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 64.
+	Scripts       []*ScriptCalls `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CallsRequest) GetScripts() []*ScriptCalls {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+// What was counted of a script's calls since the last time.
+type ScriptCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the tenant. Empty: all scripts that have no metrics of their own.
+	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	// Calls by outcome, in the order of package meter.
+	Outcomes []uint64 `protobuf:"varint,2,rep,packed,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Calls by how long they took: the number of the first bucket of package meter, and the counts from
+	// there on.
+	FirstBucket int32    `protobuf:"varint,3,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets     []uint64 `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	TookNanos   int64    `protobuf:"varint,5,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	// With a turn on a processor.
+	RanNanos       int64  `protobuf:"varint,6,opt,name=ran_nanos,json=ranNanos,proto3" json:"ran_nanos,omitempty"`
+	Instructions   uint64 `protobuf:"varint,7,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	AllocatedBytes uint64 `protobuf:"varint,8,opt,name=allocated_bytes,json=allocatedBytes,proto3" json:"allocated_bytes,omitempty"`
+	BytesIn        uint64 `protobuf:"varint,9,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut       uint64 `protobuf:"varint,10,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	DroppedLines   uint64 `protobuf:"varint,11,opt,name=dropped_lines,json=droppedLines,proto3" json:"dropped_lines,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ScriptCalls) Reset() {
+	*x = ScriptCalls{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptCalls) ProtoMessage() {}
+
+func (x *ScriptCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptCalls.ProtoReflect.Descriptor instead.
+func (*ScriptCalls) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ScriptCalls) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *ScriptCalls) GetOutcomes() []uint64 {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetFirstBucket() int32 {
+	if x != nil {
+		return x.FirstBucket
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *ScriptCalls) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetRanNanos() int64 {
+	if x != nil {
+		return x.RanNanos
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetAllocatedBytes() uint64 {
+	if x != nil {
+		return x.AllocatedBytes
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesIn() uint64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetBytesOut() uint64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
+func (x *ScriptCalls) GetDroppedLines() uint64 {
+	if x != nil {
+		return x.DroppedLines
+	}
+	return 0
+}
+
+type CallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsResponse) Reset() {
+	*x = CallsResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsResponse) ProtoMessage() {}
+
+func (x *CallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
+func (*CallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+}
+
 type TraceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Calls []*TracedCall          `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -1273,7 +1723,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1735,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1748,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TraceRequest) GetCalls() []*TracedCall {
@@ -1339,7 +1789,7 @@ type TracedCall struct {
 
 func (x *TracedCall) Reset() {
 	*x = TracedCall{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1801,7 @@ func (x *TracedCall) String() string {
 func (*TracedCall) ProtoMessage() {}
 
 func (x *TracedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1814,7 @@ func (x *TracedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedCall.ProtoReflect.Descriptor instead.
 func (*TracedCall) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TracedCall) GetScript() string {
@@ -1466,7 +1916,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1928,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,14 +1941,337 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{30}
+}
+
+type RecordRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records []*Record              `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Records that were left out before these.
+	Dropped       int64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordRequest) Reset() {
+	*x = RecordRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordRequest) ProtoMessage() {}
+
+func (x *RecordRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
+func (*RecordRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RecordRequest) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *RecordRequest) GetDropped() int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// What is recorded of one call, without what is masked: see decisionlog.Entry.
+type Record struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	StartUnixNanos int64                  `protobuf:"varint,1,opt,name=start_unix_nanos,json=startUnixNanos,proto3" json:"start_unix_nanos,omitempty"`
+	TookNanos      int64                  `protobuf:"varint,2,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	// Of the tenant; empty if the call named none.
+	Script         string     `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`
+	Version        uint64     `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Digest         []byte     `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	Revision       int64      `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	StalenessNanos int64      `protobuf:"varint,7,opt,name=staleness_nanos,json=stalenessNanos,proto3" json:"staleness_nanos,omitempty"`
+	TraceId        string     `protobuf:"bytes,8,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	SpanId         string     `protobuf:"bytes,9,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
+	Protocol       string     `protobuf:"bytes,10,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Caller         string     `protobuf:"bytes,11,opt,name=caller,proto3" json:"caller,omitempty"`
+	Instructions   uint64     `protobuf:"varint,12,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	OnResponse     bool       `protobuf:"varint,13,opt,name=on_response,json=onResponse,proto3" json:"on_response,omitempty"`
+	Error          *v11.Error `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
+	// JSON; empty if the record has none.
+	Input     []byte `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	Result    []byte `protobuf:"bytes,16,opt,name=result,proto3" json:"result,omitempty"`
+	Arguments int32  `protobuf:"varint,17,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Results   int32  `protobuf:"varint,18,opt,name=results,proto3" json:"results,omitempty"`
+	// JSON texts with commas between them.
+	Masked    []byte `protobuf:"bytes,19,opt,name=masked,proto3" json:"masked,omitempty"`
+	Erased    []byte `protobuf:"bytes,20,opt,name=erased,proto3" json:"erased,omitempty"`
+	Truncated []byte `protobuf:"bytes,21,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// The fields that were chosen, a bit for each.
+	Fields        uint32 `protobuf:"varint,22,opt,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Record) Reset() {
+	*x = Record{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Record) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Record) ProtoMessage() {}
+
+func (x *Record) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Record.ProtoReflect.Descriptor instead.
+func (*Record) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Record) GetStartUnixNanos() int64 {
+	if x != nil {
+		return x.StartUnixNanos
+	}
+	return 0
+}
+
+func (x *Record) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *Record) GetScript() string {
+	if x != nil {
+		return x.Script
+	}
+	return ""
+}
+
+func (x *Record) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Record) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Record) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Record) GetStalenessNanos() int64 {
+	if x != nil {
+		return x.StalenessNanos
+	}
+	return 0
+}
+
+func (x *Record) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *Record) GetSpanId() string {
+	if x != nil {
+		return x.SpanId
+	}
+	return ""
+}
+
+func (x *Record) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *Record) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *Record) GetInstructions() uint64 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+func (x *Record) GetOnResponse() bool {
+	if x != nil {
+		return x.OnResponse
+	}
+	return false
+}
+
+func (x *Record) GetError() *v11.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *Record) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Record) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Record) GetArguments() int32 {
+	if x != nil {
+		return x.Arguments
+	}
+	return 0
+}
+
+func (x *Record) GetResults() int32 {
+	if x != nil {
+		return x.Results
+	}
+	return 0
+}
+
+func (x *Record) GetMasked() []byte {
+	if x != nil {
+		return x.Masked
+	}
+	return nil
+}
+
+func (x *Record) GetErased() []byte {
+	if x != nil {
+		return x.Erased
+	}
+	return nil
+}
+
+func (x *Record) GetTruncated() []byte {
+	if x != nil {
+		return x.Truncated
+	}
+	return nil
+}
+
+func (x *Record) GetFields() uint32 {
+	if x != nil {
+		return x.Fields
+	}
+	return 0
+}
+
+type RecordResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers of the records, from 0, that are not kept, if the audit is strict.
+	Refused       []int32 `protobuf:"varint,1,rep,packed,name=refused,proto3" json:"refused,omitempty"`
+	Reason        string  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordResponse) Reset() {
+	*x = RecordResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordResponse) ProtoMessage() {}
+
+func (x *RecordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordResponse.ProtoReflect.Descriptor instead.
+func (*RecordResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RecordResponse) GetRefused() []int32 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *RecordResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/script/v1/script.proto\"\xf2\x03\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\xc8\x04\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -1516,7 +2289,9 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"quarantine\x12\x14\n" +
 	"\x05agent\x18\t \x01(\tR\x05agent\x12E\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12<\n" +
+	" \x03(\v2-.scriptorium.worker.v1.Assignment.LabelsEntryR\x06labels\x12%\n" +
+	"\x0emetric_scripts\x18\x15 \x01(\x03R\rmetricScripts\x12-\n" +
+	"\x12classic_histograms\x18\x16 \x01(\bR\x11classicHistograms\x12<\n" +
 	"\atracing\x18\v \x01(\v2\".scriptorium.worker.v1.CallTracingR\atracing\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1588,7 +2363,38 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
 	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
-	"\rCountResponse\"a\n" +
+	"\rCountResponse\"\x89\x01\n" +
+	"\x0eProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"m\n" +
+	"\x0fProfileResponse\x129\n" +
+	"\x05parts\x18\x01 \x03(\v2#.scriptorium.event.v1.ScriptProfileR\x05parts\x12\x1f\n" +
+	"\vother_calls\x18\x02 \x01(\x04R\n" +
+	"otherCalls\";\n" +
+	"\x11EndProfileRequest\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"*\n" +
+	"\x12EndProfileResponse\x12\x14\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"L\n" +
+	"\fCallsRequest\x12<\n" +
+	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.ScriptCallsR\ascripts\"\xe4\x02\n" +
+	"\vScriptCalls\x12\x16\n" +
+	"\x06script\x18\x01 \x01(\tR\x06script\x12\x1a\n" +
+	"\boutcomes\x18\x02 \x03(\x04R\boutcomes\x12!\n" +
+	"\ffirst_bucket\x18\x03 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\x04R\abuckets\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x05 \x01(\x03R\ttookNanos\x12\x1b\n" +
+	"\tran_nanos\x18\x06 \x01(\x03R\branNanos\x12\"\n" +
+	"\finstructions\x18\a \x01(\x04R\finstructions\x12'\n" +
+	"\x0fallocated_bytes\x18\b \x01(\x04R\x0eallocatedBytes\x12\x19\n" +
+	"\bbytes_in\x18\t \x01(\x04R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\n" +
+	" \x01(\x04R\bbytesOut\x12#\n" +
+	"\rdropped_lines\x18\v \x01(\x04R\fdroppedLines\"\x0f\n" +
+	"\rCallsResponse\"a\n" +
 	"\fTraceRequest\x127\n" +
 	"\x05calls\x18\x01 \x03(\v2!.scriptorium.worker.v1.TracedCallR\x05calls\x12\x18\n" +
 	"\adropped\x18\x02 \x01(\x04R\adropped\"\xba\x03\n" +
@@ -1609,18 +2415,55 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\finstructions\x18\v \x01(\x04R\finstructions\x12\x1c\n" +
 	"\tallocated\x18\f \x01(\x04R\tallocated\x12 \n" +
 	"\vtraceparent\x18\r \x01(\tR\vtraceparent\"\x0f\n" +
-	"\rTraceResponse2\xe7\x02\n" +
+	"\rTraceResponse\"b\n" +
+	"\rRecordRequest\x127\n" +
+	"\arecords\x18\x01 \x03(\v2\x1d.scriptorium.worker.v1.RecordR\arecords\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x03R\adropped\"\x8d\x05\n" +
+	"\x06Record\x12(\n" +
+	"\x10start_unix_nanos\x18\x01 \x01(\x03R\x0estartUnixNanos\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x02 \x01(\x03R\ttookNanos\x12\x16\n" +
+	"\x06script\x18\x03 \x01(\tR\x06script\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x03R\brevision\x12'\n" +
+	"\x0fstaleness_nanos\x18\a \x01(\x03R\x0estalenessNanos\x12\x19\n" +
+	"\btrace_id\x18\b \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\t \x01(\tR\x06spanId\x12\x1a\n" +
+	"\bprotocol\x18\n" +
+	" \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06caller\x18\v \x01(\tR\x06caller\x12\"\n" +
+	"\finstructions\x18\f \x01(\x04R\finstructions\x12\x1f\n" +
+	"\von_response\x18\r \x01(\bR\n" +
+	"onResponse\x122\n" +
+	"\x05error\x18\x0e \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05input\x18\x0f \x01(\fR\x05input\x12\x16\n" +
+	"\x06result\x18\x10 \x01(\fR\x06result\x12\x1c\n" +
+	"\targuments\x18\x11 \x01(\x05R\targuments\x12\x18\n" +
+	"\aresults\x18\x12 \x01(\x05R\aresults\x12\x16\n" +
+	"\x06masked\x18\x13 \x01(\fR\x06masked\x12\x16\n" +
+	"\x06erased\x18\x14 \x01(\fR\x06erased\x12\x1c\n" +
+	"\ttruncated\x18\x15 \x01(\fR\ttruncated\x12\x16\n" +
+	"\x06fields\x18\x16 \x01(\rR\x06fields\"B\n" +
+	"\x0eRecordResponse\x12\x18\n" +
+	"\arefused\x18\x01 \x03(\x05R\arefused\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xa4\x04\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
 	"\n" +
 	"Quarantine\x12(.scriptorium.worker.v1.QuarantineRequest\x1a).scriptorium.worker.v1.QuarantineResponse\x12R\n" +
-	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse2\xd6\x02\n" +
+	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse\x12X\n" +
+	"\aProfile\x12%.scriptorium.worker.v1.ProfileRequest\x1a&.scriptorium.worker.v1.ProfileResponse\x12a\n" +
+	"\n" +
+	"EndProfile\x12(.scriptorium.worker.v1.EndProfileRequest\x1a).scriptorium.worker.v1.EndProfileResponse2\x81\x04\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
 	"\x05Count\x12#.scriptorium.worker.v1.CountRequest\x1a$.scriptorium.worker.v1.CountResponse\x12R\n" +
-	"\x05Trace\x12#.scriptorium.worker.v1.TraceRequest\x1a$.scriptorium.worker.v1.TraceResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
+	"\x05Calls\x12#.scriptorium.worker.v1.CallsRequest\x1a$.scriptorium.worker.v1.CallsResponse\x12R\n" +
+	"\x05Trace\x12#.scriptorium.worker.v1.TraceRequest\x1a$.scriptorium.worker.v1.TraceResponse\x12U\n" +
+	"\x06Record\x12$.scriptorium.worker.v1.RecordRequest\x1a%.scriptorium.worker.v1.RecordResponseBAZ?github.com/scriptorium-dev/scriptorium/proto/worker/v1;workerv1b\x06proto3"
 
 var (
 	file_proto_worker_v1_worker_proto_rawDescOnce sync.Once
@@ -1634,7 +2477,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),            // 0: scriptorium.worker.v1.Assignment
 	(*CallTracing)(nil),           // 1: scriptorium.worker.v1.CallTracing
@@ -1657,53 +2500,77 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*CountRequest)(nil),          // 18: scriptorium.worker.v1.CountRequest
 	(*Count)(nil),                 // 19: scriptorium.worker.v1.Count
 	(*CountResponse)(nil),         // 20: scriptorium.worker.v1.CountResponse
-	(*TraceRequest)(nil),          // 21: scriptorium.worker.v1.TraceRequest
-	(*TracedCall)(nil),            // 22: scriptorium.worker.v1.TracedCall
-	(*TraceResponse)(nil),         // 23: scriptorium.worker.v1.TraceResponse
-	nil,                           // 24: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),             // 25: scriptorium.event.v1.Object
-	(*v11.Error)(nil),             // 26: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),         // 27: scriptorium.script.v1.StepCalls
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*ProfileRequest)(nil),        // 21: scriptorium.worker.v1.ProfileRequest
+	(*ProfileResponse)(nil),       // 22: scriptorium.worker.v1.ProfileResponse
+	(*EndProfileRequest)(nil),     // 23: scriptorium.worker.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),    // 24: scriptorium.worker.v1.EndProfileResponse
+	(*CallsRequest)(nil),          // 25: scriptorium.worker.v1.CallsRequest
+	(*ScriptCalls)(nil),           // 26: scriptorium.worker.v1.ScriptCalls
+	(*CallsResponse)(nil),         // 27: scriptorium.worker.v1.CallsResponse
+	(*TraceRequest)(nil),          // 28: scriptorium.worker.v1.TraceRequest
+	(*TracedCall)(nil),            // 29: scriptorium.worker.v1.TracedCall
+	(*TraceResponse)(nil),         // 30: scriptorium.worker.v1.TraceResponse
+	(*RecordRequest)(nil),         // 31: scriptorium.worker.v1.RecordRequest
+	(*Record)(nil),                // 32: scriptorium.worker.v1.Record
+	(*RecordResponse)(nil),        // 33: scriptorium.worker.v1.RecordResponse
+	nil,                           // 34: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),             // 35: scriptorium.event.v1.Object
+	(*v11.Error)(nil),             // 36: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),         // 37: scriptorium.script.v1.StepCalls
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*v1.ScriptProfile)(nil),      // 39: scriptorium.event.v1.ScriptProfile
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	8,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	24, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	34, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
 	1,  // 2: scriptorium.worker.v1.Assignment.tracing:type_name -> scriptorium.worker.v1.CallTracing
-	25, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	26, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	35, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	36, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	9,  // 5: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	26, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	36, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	16, // 7: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	19, // 8: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	27, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	27, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	22, // 11: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
-	26, // 12: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
-	28, // 13: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
-	29, // 14: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
-	2,  // 15: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	4,  // 16: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	8,  // 17: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	11, // 18: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	13, // 19: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	15, // 20: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	18, // 21: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	21, // 22: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
-	3,  // 23: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	5,  // 24: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	10, // 25: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	12, // 26: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	14, // 27: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	17, // 28: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	20, // 29: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	23, // 30: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
-	23, // [23:31] is the sub-list for method output_type
-	15, // [15:23] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	37, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	37, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	38, // 11: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
+	39, // 12: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
+	26, // 13: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
+	29, // 14: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
+	36, // 15: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
+	40, // 16: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
+	38, // 17: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
+	32, // 18: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
+	36, // 19: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
+	2,  // 20: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	4,  // 21: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	8,  // 22: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	11, // 23: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	21, // 24: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
+	23, // 25: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
+	13, // 26: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	15, // 27: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	18, // 28: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	25, // 29: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
+	28, // 30: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
+	31, // 31: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
+	3,  // 32: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	5,  // 33: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	10, // 34: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	12, // 35: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	22, // 36: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
+	24, // 37: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
+	14, // 38: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	17, // 39: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	20, // 40: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	27, // 41: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
+	30, // 42: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
+	33, // 43: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
+	32, // [32:44] is the sub-list for method output_type
+	20, // [20:32] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -1717,7 +2584,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

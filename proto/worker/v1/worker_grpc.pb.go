@@ -26,6 +26,8 @@ const (
 	Worker_Serve_FullMethodName      = "/scriptorium.worker.v1.Worker/Serve"
 	Worker_Quarantine_FullMethodName = "/scriptorium.worker.v1.Worker/Quarantine"
 	Worker_Drain_FullMethodName      = "/scriptorium.worker.v1.Worker/Drain"
+	Worker_Profile_FullMethodName    = "/scriptorium.worker.v1.Worker/Profile"
+	Worker_EndProfile_FullMethodName = "/scriptorium.worker.v1.Worker/EndProfile"
 )
 
 // WorkerClient is the client API for Worker service.
@@ -44,6 +46,10 @@ type WorkerClient interface {
 	Quarantine(ctx context.Context, in *QuarantineRequest, opts ...grpc.CallOption) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Profile profiles a script, and answers when the time is up or EndProfile ends it.
+	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
+	// EndProfile ends a profile early, if it runs.
+	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
 }
 
 type workerClient struct {
@@ -94,6 +100,26 @@ func (c *workerClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *workerClient) Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProfileResponse)
+	err := c.cc.Invoke(ctx, Worker_Profile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerClient) EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndProfileResponse)
+	err := c.cc.Invoke(ctx, Worker_EndProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServer is the server API for Worker service.
 // All implementations must embed UnimplementedWorkerServer
 // for forward compatibility.
@@ -110,6 +136,10 @@ type WorkerServer interface {
 	Quarantine(context.Context, *QuarantineRequest) (*QuarantineResponse, error)
 	// Drain stops accepting, and answers when calls in flight are finished.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Profile profiles a script, and answers when the time is up or EndProfile ends it.
+	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
+	// EndProfile ends a profile early, if it runs.
+	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
 	mustEmbedUnimplementedWorkerServer()
 }
 
@@ -131,6 +161,12 @@ func (UnimplementedWorkerServer) Quarantine(context.Context, *QuarantineRequest)
 }
 func (UnimplementedWorkerServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedWorkerServer) Profile(context.Context, *ProfileRequest) (*ProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Profile not implemented")
+}
+func (UnimplementedWorkerServer) EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndProfile not implemented")
 }
 func (UnimplementedWorkerServer) mustEmbedUnimplementedWorkerServer() {}
 func (UnimplementedWorkerServer) testEmbeddedByValue()                {}
@@ -225,6 +261,42 @@ func _Worker_Drain_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Worker_Profile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServer).Profile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Worker_Profile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServer).Profile(ctx, req.(*ProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Worker_EndProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServer).EndProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Worker_EndProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServer).EndProfile(ctx, req.(*EndProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Worker_ServiceDesc is the grpc.ServiceDesc for Worker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -248,6 +320,14 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Drain",
 			Handler:    _Worker_Drain_Handler,
 		},
+		{
+			MethodName: "Profile",
+			Handler:    _Worker_Profile_Handler,
+		},
+		{
+			MethodName: "EndProfile",
+			Handler:    _Worker_EndProfile_Handler,
+		},
 	},
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "proto/worker/v1/worker.proto",
@@ -257,7 +337,9 @@ const (
 	Home_Content_FullMethodName = "/scriptorium.worker.v1.Home/Content"
 	Home_Log_FullMethodName     = "/scriptorium.worker.v1.Home/Log"
 	Home_Count_FullMethodName   = "/scriptorium.worker.v1.Home/Count"
+	Home_Calls_FullMethodName   = "/scriptorium.worker.v1.Home/Calls"
 	Home_Trace_FullMethodName   = "/scriptorium.worker.v1.Home/Trace"
+	Home_Record_FullMethodName  = "/scriptorium.worker.v1.Home/Record"
 )
 
 // HomeClient is the client API for Home service.
@@ -272,8 +354,13 @@ type HomeClient interface {
 	Log(ctx context.Context, in *LogRequest, opts ...grpc.CallOption) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
+	// Calls hands over what was counted of all calls.
+	Calls(ctx context.Context, in *CallsRequest, opts ...grpc.CallOption) (*CallsResponse, error)
 	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
 	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error)
 }
 
 type homeClient struct {
@@ -314,10 +401,30 @@ func (c *homeClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *homeClient) Calls(ctx context.Context, in *CallsRequest, opts ...grpc.CallOption) (*CallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CallsResponse)
+	err := c.cc.Invoke(ctx, Home_Calls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *homeClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TraceResponse)
 	err := c.cc.Invoke(ctx, Home_Trace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *homeClient) Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordResponse)
+	err := c.cc.Invoke(ctx, Home_Record_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -336,8 +443,13 @@ type HomeServer interface {
 	Log(context.Context, *LogRequest) (*LogResponse, error)
 	// Count hands over how calls of candidates ended.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
+	// Calls hands over what was counted of all calls.
+	Calls(context.Context, *CallsRequest) (*CallsResponse, error)
 	// Trace hands over calls that came to the process's own sockets, and whose spans the agent makes.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
+	// Record hands over records of calls, and answers when the agent has taken them: with a strict audit
+	// that is when they are on disk.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 	mustEmbedUnimplementedHomeServer()
 }
 
@@ -357,8 +469,14 @@ func (UnimplementedHomeServer) Log(context.Context, *LogRequest) (*LogResponse, 
 func (UnimplementedHomeServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
 }
+func (UnimplementedHomeServer) Calls(context.Context, *CallsRequest) (*CallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Calls not implemented")
+}
 func (UnimplementedHomeServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
+}
+func (UnimplementedHomeServer) Record(context.Context, *RecordRequest) (*RecordResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Record not implemented")
 }
 func (UnimplementedHomeServer) mustEmbedUnimplementedHomeServer() {}
 func (UnimplementedHomeServer) testEmbeddedByValue()              {}
@@ -435,6 +553,24 @@ func _Home_Count_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Home_Calls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Calls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Calls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Calls(ctx, req.(*CallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Home_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TraceRequest)
 	if err := dec(in); err != nil {
@@ -449,6 +585,24 @@ func _Home_Trace_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HomeServer).Trace(ctx, req.(*TraceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Home_Record_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HomeServer).Record(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Home_Record_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HomeServer).Record(ctx, req.(*RecordRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -473,8 +627,16 @@ var Home_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Home_Count_Handler,
 		},
 		{
+			MethodName: "Calls",
+			Handler:    _Home_Calls_Handler,
+		},
+		{
 			MethodName: "Trace",
 			Handler:    _Home_Trace_Handler,
+		},
+		{
+			MethodName: "Record",
+			Handler:    _Home_Record_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

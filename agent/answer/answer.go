@@ -1,0 +1,304 @@
+// Package answer answers the queries of registries: it finds the handler for the kind of a query,
+// and sends what the handler has to say in parts. Each query is answered once, while it is young.
+// However many come, few are answered at a time.
+package answer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// MaxPart is how many bytes a part of an answer may have: far fewer than NATS takes in a message
+// unless it is configured otherwise.
+const MaxPart = 256 << 10
+
+// Bounds of what an agent answers.
+const (
+	maxInProgress = 16
+	maxTimeout    = 3 * time.Minute
+	perSecond     = 20 // queries
+	atOnce        = 60
+	// paceBytes a second leave the agent, and paceBurst at once: the registries' connections to NATS also
+	// carry the feed, and are cut if they do not get through for two seconds.
+	paceBytes = 8 << 20
+	paceBurst = 1 << 20
+	// maxAge is how far the clock of a registry and ours may be apart, the way included.
+	maxAge = 5 * time.Minute
+	// maxKnown ids are remembered: all that are answered at the rate above while they are young.
+	maxKnown = 2*60*5*perSecond + atOnce
+	// maxErrorText bounds what an answer says of an error, in bytes.
+	maxErrorText = 1024
+)
+
+// errFull ends an answer that has no room for another part.
+var errFull = script.Errorf(script.Limit, "", "the answer is larger than the registry takes: ask for less")
+
+// Send is for one part of an answer: a message of the answer's kind. It waits until the rate of the
+// agent allows the part. It fails if there is no room for the part, or if ctx is done.
+type Send func(*eventv1.Answer) error
+
+// Handler answers queries of one kind. It returns within a moment after ctx is done, and may be
+// called several times at once. Its error goes to the registry.
+type Handler func(ctx context.Context, q *eventv1.Query, send Send) error
+
+// Config of an Answerer.
+type Config struct {
+	// Agent is the name to answer under.
+	Agent string
+	// Handlers by the name of their field in Query.kind, such as "recent_logs".
+	Handlers map[string]Handler
+	// Send sends a part to the registry. An error of kind Limit is about the part alone.
+	Send func(*eventv1.Answer) error
+	// Now tells the time; time.Now if nil.
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Answerer answers queries. It is safe for concurrent use.
+type Answerer struct {
+	cfg     Config
+	metrics *prometheus.CounterVec
+	limit   *rate.Limiter // queries
+	pace    *rate.Limiter // bytes of answers
+
+	mu       sync.Mutex
+	known    map[string]time.Time // queries by their id: when they were sent
+	ctx      context.Context      // of Run; nil before
+	running  sync.WaitGroup
+	progress int
+}
+
+// The outcomes of queries: the values of the metric's label.
+const (
+	outcomeAnswered = "answered"
+	outcomeFailed   = "failed"
+	outcomeUnknown  = "unknown_kind"
+	outcomeReplayed = "replayed"
+	outcomeTooMany  = "too_many"
+)
+
+var kinds = (*eventv1.Query)(nil).ProtoReflect().Descriptor().Oneofs().ByName("kind")
+
+// New returns an answerer that answers once it runs. It fails if a handler is for no kind, or if its
+// metrics are registered already.
+func New(cfg Config) (*Answerer, error) {
+	for kind := range cfg.Handlers {
+		if kinds.Fields().ByName(protoreflect.Name(kind)) == nil {
+			return nil, script.Errorf(script.Internal, "", "no query is of the kind %q", kind)
+		}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &Answerer{cfg: cfg, limit: rate.NewLimiter(perSecond, atOnce), pace: rate.NewLimiter(paceBytes, paceBurst), known: map[string]time.Time{}}
+	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scriptorium_agent_queries_total",
+		Help: "Queries of registries by their outcome: answered, failed, unknown_kind, replayed, or too_many.",
+	}, []string{"outcome"})
+	for _, outcome := range []string{outcomeAnswered, outcomeFailed, outcomeUnknown, outcomeReplayed, outcomeTooMany} {
+		a.metrics.WithLabelValues(outcome)
+	}
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register(a.metrics); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Run answers until ctx is done, and returns when no handler runs any more.
+func (a *Answerer) Run(ctx context.Context) error {
+	a.mu.Lock()
+	a.ctx = ctx
+	a.mu.Unlock()
+	<-ctx.Done()
+	a.mu.Lock()
+	a.ctx = nil
+	a.mu.Unlock()
+	a.running.Wait()
+	return nil
+}
+
+// Answer begins to answer a query that a trusted key has signed. It returns at once.
+func (a *Answerer) Answer(q *eventv1.Query) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ctx == nil {
+		return
+	}
+	now := a.cfg.Now()
+	if !a.isNew(now, q) {
+		a.metrics.WithLabelValues(outcomeReplayed).Inc()
+		return
+	}
+	if !a.limit.AllowN(now, 1) || a.progress >= maxInProgress {
+		a.metrics.WithLabelValues(outcomeTooMany).Inc()
+		a.cfg.Log.Warn("registries ask more than this agent answers; it does not answer this time", "in_progress", a.progress)
+		return
+	}
+	a.known[q.GetId()] = q.GetSentAt().AsTime()
+	a.progress++
+	ctx, cancel := context.WithTimeout(a.ctx, min(q.GetTimeout().AsDuration(), maxTimeout))
+	a.running.Go(func() {
+		defer cancel()
+		a.metrics.WithLabelValues(a.answer(ctx, q)).Inc()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.progress--
+	})
+}
+
+// isNew reports whether the query is young, and is none that this agent answers or has answered. mu is
+// held.
+func (a *Answerer) isNew(now time.Time, q *eventv1.Query) bool {
+	if age := now.Sub(q.GetSentAt().AsTime()); age > maxAge || age < -maxAge {
+		return false
+	}
+	if _, known := a.known[q.GetId()]; known {
+		return false
+	}
+	if len(a.known) < maxKnown {
+		return true
+	}
+	maps.DeleteFunc(a.known, func(_ string, at time.Time) bool { return now.Sub(at) > maxAge })
+	return len(a.known) < maxKnown
+}
+
+// answer answers a query, and returns the outcome.
+func (a *Answerer) answer(ctx context.Context, q *eventv1.Query) string {
+	if !wait(ctx, q.GetSpread().AsDuration()) {
+		return outcomeFailed
+	}
+	to := &reply{query: q, agent: a.cfg.Agent, send: a.cfg.Send, left: q.GetMaxBytes()}
+	kind := q.ProtoReflect().WhichOneof(kinds)
+	if kind == nil || a.cfg.Handlers[string(kind.Name())] == nil {
+		to.unknown = true
+		_ = to.end(nil) // the registry stops waiting by itself
+		return outcomeUnknown
+	}
+	err := a.handle(ctx, a.cfg.Handlers[string(kind.Name())], q, to)
+	sent := to.end(err)
+	if err == nil && sent == nil {
+		return outcomeAnswered
+	}
+	a.cfg.Log.Debug("a query of the registry has no whole answer", "kind", string(kind.Name()), "error", errors.Join(err, sent))
+	return outcomeFailed
+}
+
+// handle calls the handler. A fault in it does not end the agent.
+func (a *Answerer) handle(ctx context.Context, handler Handler, q *eventv1.Query, to *reply) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.cfg.Log.Error("the answer to a query panicked", "panic", p, "stack", string(debug.Stack()))
+			err = script.Errorf(script.Internal, "", "a fault in the agent; its log has the details")
+		}
+	}()
+	return handler(ctx, q, func(m *eventv1.Answer) error {
+		if size := wire.AnswerBytes(m); size <= MaxPart { // else part refuses it
+			if err := a.pace.WaitN(ctx, int(size)); err != nil {
+				return script.Errorf(script.Timeout, "", "the answer takes longer than the registry waits: %w", err)
+			}
+		}
+		return to.part(m)
+	})
+}
+
+// wait waits for a random time up to spread, and reports whether ctx goes on.
+func wait(ctx context.Context, spread time.Duration) bool {
+	if spread <= 0 {
+		return true
+	}
+	timer := time.NewTimer(rand.N(spread))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reply is an answer that is being sent. It sends each part when it has the next one, so that the
+// last one says that it is the last.
+type reply struct {
+	query   *eventv1.Query
+	agent   string
+	send    func(*eventv1.Answer) error
+	left    int64           // bytes
+	next    *eventv1.Answer // part to send; nil for none
+	number  uint32
+	unknown bool // the kind of the query
+}
+
+// part takes the next part.
+func (r *reply) part(m *eventv1.Answer) error {
+	size := wire.AnswerBytes(m)
+	if size > MaxPart {
+		return script.Errorf(script.Internal, "", "a part of an answer has %d bytes, at most %d are allowed", size, MaxPart)
+	}
+	if size > r.left {
+		return errFull
+	}
+	r.left -= size
+	if err := r.flush(false); err != nil {
+		return err
+	}
+	r.next = m
+	return nil
+}
+
+func (r *reply) flush(last bool) error {
+	m := r.next
+	if m == nil {
+		return nil
+	}
+	r.next = nil
+	m.Fleet, m.Id, m.Agent, m.Number, m.Last = r.query.GetFleet(), r.query.GetId(), r.agent, r.number, last
+	if err := r.send(m); err != nil {
+		return err
+	}
+	r.number++
+	return nil
+}
+
+// end sends the last part.
+func (r *reply) end(err error) error {
+	if r.next == nil {
+		r.next = &eventv1.Answer{}
+	}
+	m := r.next
+	m.Error, m.UnknownKind = reason(err), r.unknown
+	err = r.flush(true)
+	if script.KindOf(err) != script.Limit {
+		return err
+	}
+	r.next = &eventv1.Answer{Error: reason(err)}
+	return errors.Join(err, r.flush(true))
+}
+
+// reason returns the error as an answer has it.
+func reason(err error) *scriptv1.Error {
+	m := wire.FromError(err)
+	if m != nil {
+		m.Field = strings.ToValidUTF8(m.GetField()[:min(len(m.GetField()), maxErrorText)], "")
+		m.Message = strings.ToValidUTF8(m.GetMessage()[:min(len(m.GetMessage()), maxErrorText)], "")
+	}
+	return m
+}

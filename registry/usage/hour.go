@@ -1,0 +1,60 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// hour is the usage of each tenant in one, by the parts.
+type hour [Parts]map[string]script.Usage
+
+func (h *hour) put(p Part) {
+	h[p.Number] = make(map[string]script.Usage, len(p.Tenants))
+	for _, u := range p.Tenants {
+		h[p.Number][u.Tenant] = u.Usage
+	}
+}
+
+// part returns the usage of the tenants of a part, in the order of their names.
+func (h *hour) part(number int) []script.TenantUsage {
+	all := make([]script.TenantUsage, 0, len(h[number]))
+	for tenant, u := range h[number] {
+		all = append(all, script.TenantUsage{Tenant: tenant, Usage: u})
+	}
+	slices.SortFunc(all, func(a, b script.TenantUsage) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	return all
+}
+
+// add adds usage, and returns the parts that have changed. It leaves out tenants for which there is no room.
+func (h *hour) add(at time.Time, tenants map[string]*script.Usage) (parts []Part, dropped uint64) {
+	room := maxTenants
+	for _, part := range h {
+		room -= len(part)
+	}
+	var changed [Parts]bool
+	for tenant, u := range tenants {
+		n := PartOf(tenant)
+		sum, known := h[n][tenant]
+		switch {
+		case known:
+		case room <= 0:
+			dropped++
+			continue
+		case h[n] == nil:
+			h[n] = map[string]script.Usage{}
+			fallthrough
+		default:
+			room--
+		}
+		h[n][tenant], changed[n] = sum.Add(*u), true
+	}
+	for n := range changed {
+		if changed[n] {
+			parts = append(parts, Part{Hour: at, Number: n, Tenants: h.part(n)})
+		}
+	}
+	return parts, dropped
+}
