@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/scriptorium-dev/scriptorium/agent/meter"
+	"github.com/scriptorium-dev/scriptorium/proto/histogram"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -85,29 +86,25 @@ func (c collector) tell(metrics chan<- prometheus.Metric, name script.Name, f *m
 	count(instructionsDesc, f.Instructions)
 	count(allocatedDesc, f.Allocated)
 	count(droppedDesc, f.Dropped)
-	metrics <- histogram{name: name, figures: f, classic: c.stats.cfg.Classic}
+	metrics <- latency{name: name, figures: f, classic: c.stats.cfg.Classic}
 }
 
-// histogram of how long calls took.
-type histogram struct {
+// latency is the histogram of how long calls took.
+type latency struct {
 	name    script.Name
 	figures *meter.Figures
 	classic bool
 }
 
 // Desc implements prometheus.Metric.
-func (histogram) Desc() *prometheus.Desc { return secondsDesc }
+func (latency) Desc() *prometheus.Desc { return secondsDesc }
 
 // Write implements prometheus.Metric.
-func (h histogram) Write(m *dto.Metric) error {
+func (h latency) Write(m *dto.Metric) error {
 	m.Label = prometheus.MakeLabelPairs(secondsDesc, []string{h.name.Tenant, h.name.Script})
-	total := uint64(0)
-	for _, n := range h.figures.Buckets {
-		total += n
-	}
 	m.Histogram = &dto.Histogram{
-		SampleCount: new(total), SampleSum: new(h.figures.Took.Seconds()),
-		Schema: new(int32(meter.Schema)), ZeroThreshold: new(meter.ZeroThreshold), ZeroCount: new(h.figures.Buckets[0]),
+		SampleCount: new(h.figures.Buckets.Total()), SampleSum: new(h.figures.Took.Seconds()),
+		Schema: new(int32(histogram.Schema)), ZeroThreshold: new(histogram.ZeroThreshold), ZeroCount: new(h.figures.Buckets[0]),
 	}
 	m.Histogram.PositiveSpan, m.Histogram.PositiveDelta = spans(&h.figures.Buckets)
 	if h.classic {
@@ -120,18 +117,18 @@ func (h histogram) Write(m *dto.Metric) error {
 const smallGap = 2
 
 // spans returns the buckets after the first one as a native histogram has them.
-func spans(buckets *[meter.Buckets]uint64) (spans []*dto.BucketSpan, deltas []int64) {
+func spans(buckets *histogram.Buckets) (spans []*dto.BucketSpan, deltas []int64) {
 	before, next := int64(0), 0
 	add := func(n int64) {
 		*spans[len(spans)-1].Length++
 		deltas = append(deltas, n-before)
 		before = n
 	}
-	for i := 1; i < meter.Buckets; i++ {
+	for i := 1; i < histogram.Size; i++ {
 		if buckets[i] == 0 {
 			continue
 		}
-		key := meter.KeyOf(i)
+		key := histogram.Key(i)
 		gap := key - next
 		if len(spans) == 0 || gap > smallGap {
 			spans = append(spans, &dto.BucketSpan{Offset: new(int32(gap)), Length: new(uint32(0))}) //nolint:gosec // less than Buckets
@@ -149,10 +146,10 @@ func spans(buckets *[meter.Buckets]uint64) (spans []*dto.BucketSpan, deltas []in
 // Classic buckets end at every other power of two of a second, from 4 µs to 16 s. They are exact.
 const firstClassic, lastClassic = -18, 4
 
-func classic(buckets *[meter.Buckets]uint64) (all []*dto.Bucket) {
+func classic(buckets *histogram.Buckets) (all []*dto.Bucket) {
 	total, i := uint64(0), 0
 	for power := firstClassic; power <= lastClassic; power += 2 {
-		for last := meter.BucketUpTo(power); i <= last; i++ {
+		for last := histogram.UpTo(power); i <= last; i++ {
 			total += buckets[i]
 		}
 		all = append(all, &dto.Bucket{CumulativeCount: new(total), UpperBound: new(math.Exp2(float64(power)))})

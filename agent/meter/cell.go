@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/scriptorium-dev/scriptorium/proto/histogram"
 )
 
 // Call is what is counted of one call.
@@ -57,7 +59,7 @@ func (c *Cell) Note(call *Call) bool {
 		f.Errors++
 	}
 	f.Outcomes[call.Outcome]++
-	f.Buckets[bucketOf(call.Took)]++
+	f.Buckets[histogram.Of(call.Took)]++
 	f.Took += call.Took
 	f.Ran += call.Ran
 	f.Instructions += call.Instructions

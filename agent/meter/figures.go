@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/proto/histogram"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -65,9 +66,9 @@ func (u *Use) Less(before *Use) Use {
 type Figures struct {
 	Use
 	Outcomes [Outcomes]uint64
-	Buckets  [Buckets]uint64 // calls by how long they took, the wait for their turn included
-	Took     time.Duration   // all of that
-	Dropped  uint64          // lines of scripts' logs
+	Buckets  histogram.Buckets // calls by how long they took, the wait for their turn included
+	Took     time.Duration     // all of that
+	Dropped  uint64            // lines of scripts' logs
 }
 
 // Add adds the figures of others. No sum overflows.
