@@ -134,6 +134,7 @@ type Agent struct {
 	logs     *logring.Ring
 	answers  *answer.Answerer
 	profiles profiles
+	tops     chan struct{} // has an element for each query that counts calls
 	conn     *grpc.ClientConn
 	behind   bool // what is live may be older than what was: see store.Loaded
 	ran      atomic.Bool
@@ -177,7 +178,7 @@ func Open(cfg Config) (*Agent, error) {
 	if cfg.ValueCacheBytes == 0 {
 		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), logs: logring.New(0)}
+	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), tops: make(chan struct{}, maxTops), logs: logring.New(0)}
 	conn, err := dial(cfg)
 	if err != nil {
 		return nil, err
@@ -277,6 +278,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name,
 		Handlers: map[string]answer.Handler{
 			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
+			"top": a.top,
 		},
 		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
 	})

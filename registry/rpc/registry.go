@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/recentlogs"
+	"github.com/scriptorium-dev/scriptorium/registry/top"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -21,6 +22,7 @@ type registryService struct {
 	asker    recentlogs.Asker
 	timeline Timeline
 	usage    Usage
+	tops     *top.Tops // nil if asker is
 	draining <-chan struct{}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/mirror"
 	"github.com/scriptorium-dev/scriptorium/registry/recentlogs"
+	"github.com/scriptorium-dev/scriptorium/registry/top"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -116,7 +117,11 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	registryv1.RegisterRegistryServer(s.server, &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining})
+	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining}
+	if cfg.Asker != nil {
+		service.tops = top.New(cfg.Asker)
+	}
+	registryv1.RegisterRegistryServer(s.server, service)
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))
 	s.UpdateHealth()
 	healthv1.RegisterHealthServer(s.server, s.health)

@@ -2303,6 +2303,7 @@ type Query struct {
 	//	*Query_ScriptProfile
 	//	*Query_ProcessProfile
 	//	*Query_EndProfile
+	//	*Query_Top
 	Kind          isQuery_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2437,6 +2438,15 @@ func (x *Query) GetEndProfile() *EndProfileQuery {
 	return nil
 }
 
+func (x *Query) GetTop() *TopQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_Top); ok {
+			return x.Top
+		}
+	}
+	return nil
+}
+
 type isQuery_Kind interface {
 	isQuery_Kind()
 }
@@ -2457,6 +2467,10 @@ type Query_EndProfile struct {
 	EndProfile *EndProfileQuery `protobuf:"bytes,32,opt,name=end_profile,json=endProfile,proto3,oneof"`
 }
 
+type Query_Top struct {
+	Top *TopQuery `protobuf:"bytes,40,opt,name=top,proto3,oneof"`
+}
+
 func (*Query_RecentLogs) isQuery_Kind() {}
 
 func (*Query_ScriptProfile) isQuery_Kind() {}
@@ -2464,6 +2478,8 @@ func (*Query_ScriptProfile) isQuery_Kind() {}
 func (*Query_ProcessProfile) isQuery_Kind() {}
 
 func (*Query_EndProfile) isQuery_Kind() {}
+
+func (*Query_Top) isQuery_Kind() {}
 
 // Answer is one part of an agent's answer to a Query. The key of the agent's session signs it.
 type Answer struct {
@@ -2488,6 +2504,7 @@ type Answer struct {
 	//	*Answer_ScriptProfile
 	//	*Answer_ProfileSummary
 	//	*Answer_ProcessProfile
+	//	*Answer_Top
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2615,6 +2632,15 @@ func (x *Answer) GetProcessProfile() *ProcessProfile {
 	return nil
 }
 
+func (x *Answer) GetTop() *Top {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_Top); ok {
+			return x.Top
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -2635,6 +2661,10 @@ type Answer_ProcessProfile struct {
 	ProcessProfile *ProcessProfile `protobuf:"bytes,32,opt,name=process_profile,json=processProfile,proto3,oneof"`
 }
 
+type Answer_Top struct {
+	Top *Top `protobuf:"bytes,40,opt,name=top,proto3,oneof"`
+}
+
 func (*Answer_RecentLogs) isAnswer_Kind() {}
 
 func (*Answer_ScriptProfile) isAnswer_Kind() {}
@@ -2642,6 +2672,8 @@ func (*Answer_ScriptProfile) isAnswer_Kind() {}
 func (*Answer_ProfileSummary) isAnswer_Kind() {}
 
 func (*Answer_ProcessProfile) isAnswer_Kind() {}
+
+func (*Answer_Top) isAnswer_Kind() {}
 
 // RecentLogsQuery asks for the lines that scripts of the query's tenant logged recently.
 type RecentLogsQuery struct {
@@ -2795,6 +2827,239 @@ func (x *RecentLogs) GetEvicted() bool {
 		return x.Evicted
 	}
 	return false
+}
+
+// TopQuery asks for the calls of scripts of the query's tenant, or of all tenants, from now on for a while.
+type TopQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All scripts when empty.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How long the agent counts, at most 10 s; 2 s if absent.
+	Period *durationpb.Duration `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	// Which scripts the agent tells of if they are more than the limit: those with the most "calls" or "errors", or the
+	// highest "p50" or "p99". Calls when empty.
+	Sort string `protobuf:"bytes,3,opt,name=sort,proto3" json:"sort,omitempty"`
+	// At most so many, and as many as the answer has room for.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopQuery) Reset() {
+	*x = TopQuery{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopQuery) ProtoMessage() {}
+
+func (x *TopQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopQuery.ProtoReflect.Descriptor instead.
+func (*TopQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TopQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TopQuery) GetPeriod() *durationpb.Duration {
+	if x != nil {
+		return x.Period
+	}
+	return nil
+}
+
+func (x *TopQuery) GetSort() string {
+	if x != nil {
+		return x.Sort
+	}
+	return ""
+}
+
+func (x *TopQuery) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// Top is what an agent counted.
+type Top struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Scripts []*ScriptTop           `protobuf:"bytes,1,rep,name=scripts,proto3" json:"scripts,omitempty"`
+	// Calls of all other scripts that are asked for, without tenant, name and buckets.
+	Others *ScriptTop `protobuf:"bytes,2,opt,name=others,proto3" json:"others,omitempty"`
+	// How long the agent counted.
+	Period        *durationpb.Duration `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Top) Reset() {
+	*x = Top{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Top) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Top) ProtoMessage() {}
+
+func (x *Top) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Top.ProtoReflect.Descriptor instead.
+func (*Top) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Top) GetScripts() []*ScriptTop {
+	if x != nil {
+		return x.Scripts
+	}
+	return nil
+}
+
+func (x *Top) GetOthers() *ScriptTop {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *Top) GetPeriod() *durationpb.Duration {
+	if x != nil {
+		return x.Period
+	}
+	return nil
+}
+
+// ScriptTop is the calls of one script.
+type ScriptTop struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Calls  uint64                 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Calls that ended with an error.
+	Errors uint64 `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
+	// Calls by how long they took: the number of a bucket of package proto/histogram, and the counts from there on.
+	FirstBucket int32    `protobuf:"varint,5,opt,name=first_bucket,json=firstBucket,proto3" json:"first_bucket,omitempty"`
+	Buckets     []uint64 `protobuf:"varint,6,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	// The time that calls had a turn on a processor.
+	ProcessorTime *durationpb.Duration `protobuf:"bytes,7,opt,name=processor_time,json=processorTime,proto3" json:"processor_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScriptTop) Reset() {
+	*x = ScriptTop{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScriptTop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScriptTop) ProtoMessage() {}
+
+func (x *ScriptTop) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScriptTop.ProtoReflect.Descriptor instead.
+func (*ScriptTop) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ScriptTop) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ScriptTop) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ScriptTop) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ScriptTop) GetErrors() uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ScriptTop) GetFirstBucket() int32 {
+	if x != nil {
+		return x.FirstBucket
+	}
+	return 0
+}
+
+func (x *ScriptTop) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *ScriptTop) GetProcessorTime() *durationpb.Duration {
+	if x != nil {
+		return x.ProcessorTime
+	}
+	return nil
 }
 
 var File_proto_event_v1_event_proto protoreflect.FileDescriptor
@@ -2998,7 +3263,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\fR\acontent\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xdc\x04\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\x90\x05\n" +
 	"\x05Query\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
@@ -3013,8 +3278,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0escript_profile\x18\x1e \x01(\v2(.scriptorium.event.v1.ScriptProfileQueryH\x00R\rscriptProfile\x12T\n" +
 	"\x0fprocess_profile\x18\x1f \x01(\v2).scriptorium.event.v1.ProcessProfileQueryH\x00R\x0eprocessProfile\x12H\n" +
 	"\vend_profile\x18  \x01(\v2%.scriptorium.event.v1.EndProfileQueryH\x00R\n" +
-	"endProfileB\x06\n" +
-	"\x04kind\"\x84\x04\n" +
+	"endProfile\x122\n" +
+	"\x03top\x18( \x01(\v2\x1e.scriptorium.event.v1.TopQueryH\x00R\x03topB\x06\n" +
+	"\x04kind\"\xb3\x04\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -3027,7 +3293,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"recentLogs\x12L\n" +
 	"\x0escript_profile\x18\x1e \x01(\v2#.scriptorium.event.v1.ScriptProfileH\x00R\rscriptProfile\x12O\n" +
 	"\x0fprofile_summary\x18\x1f \x01(\v2$.scriptorium.event.v1.ProfileSummaryH\x00R\x0eprofileSummary\x12O\n" +
-	"\x0fprocess_profile\x18  \x01(\v2$.scriptorium.event.v1.ProcessProfileH\x00R\x0eprocessProfileB\x06\n" +
+	"\x0fprocess_profile\x18  \x01(\v2$.scriptorium.event.v1.ProcessProfileH\x00R\x0eprocessProfile\x12-\n" +
+	"\x03top\x18( \x01(\v2\x19.scriptorium.event.v1.TopH\x00R\x03topB\x06\n" +
 	"\x04kind\"\xb0\x01\n" +
 	"\x0fRecentLogsQuery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3040,7 +3307,24 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"RecentLogs\x123\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1d.scriptorium.event.v1.LogLineR\x05lines\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
-	"\aevicted\x18\x03 \x01(\bR\aevictedB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
+	"\aevicted\x18\x03 \x01(\bR\aevicted\"{\n" +
+	"\bTopQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
+	"\x06period\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12\x12\n" +
+	"\x04sort\x18\x03 \x01(\tR\x04sort\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\xac\x01\n" +
+	"\x03Top\x129\n" +
+	"\ascripts\x18\x01 \x03(\v2\x1f.scriptorium.event.v1.ScriptTopR\ascripts\x127\n" +
+	"\x06others\x18\x02 \x01(\v2\x1f.scriptorium.event.v1.ScriptTopR\x06others\x121\n" +
+	"\x06period\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06period\"\xe4\x01\n" +
+	"\tScriptTop\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05calls\x18\x03 \x01(\x04R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x04 \x01(\x04R\x06errors\x12!\n" +
+	"\ffirst_bucket\x18\x05 \x01(\x05R\vfirstBucket\x12\x18\n" +
+	"\abuckets\x18\x06 \x03(\x04R\abuckets\x12@\n" +
+	"\x0eprocessor_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\rprocessorTimeB?Z=github.com/scriptorium-dev/scriptorium/proto/event/v1;eventv1b\x06proto3"
 
 var (
 	file_proto_event_v1_event_proto_rawDescOnce sync.Once
@@ -3054,7 +3338,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -3083,74 +3367,84 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Answer)(nil),                // 24: scriptorium.event.v1.Answer
 	(*RecentLogsQuery)(nil),       // 25: scriptorium.event.v1.RecentLogsQuery
 	(*RecentLogs)(nil),            // 26: scriptorium.event.v1.RecentLogs
-	nil,                           // 27: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 28: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 29: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 30: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 31: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*v1.Error)(nil),              // 34: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 35: scriptorium.script.v1.StepCalls
-	(*ScriptProfileQuery)(nil),    // 36: scriptorium.event.v1.ScriptProfileQuery
-	(*ProcessProfileQuery)(nil),   // 37: scriptorium.event.v1.ProcessProfileQuery
-	(*EndProfileQuery)(nil),       // 38: scriptorium.event.v1.EndProfileQuery
-	(*ScriptProfile)(nil),         // 39: scriptorium.event.v1.ScriptProfile
-	(*ProfileSummary)(nil),        // 40: scriptorium.event.v1.ProfileSummary
-	(*ProcessProfile)(nil),        // 41: scriptorium.event.v1.ProcessProfile
+	(*TopQuery)(nil),              // 27: scriptorium.event.v1.TopQuery
+	(*Top)(nil),                   // 28: scriptorium.event.v1.Top
+	(*ScriptTop)(nil),             // 29: scriptorium.event.v1.ScriptTop
+	nil,                           // 30: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 31: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 32: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 33: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 34: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*v1.Error)(nil),              // 37: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 38: scriptorium.script.v1.StepCalls
+	(*ScriptProfileQuery)(nil),    // 39: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil),   // 40: scriptorium.event.v1.ProcessProfileQuery
+	(*EndProfileQuery)(nil),       // 41: scriptorium.event.v1.EndProfileQuery
+	(*ScriptProfile)(nil),         // 42: scriptorium.event.v1.ScriptProfile
+	(*ProfileSummary)(nil),        // 43: scriptorium.event.v1.ProfileSummary
+	(*ProcessProfile)(nil),        // 44: scriptorium.event.v1.ProcessProfile
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	28, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	29, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	30, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	31, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	32, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	33, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	31, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	32, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	32, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	34, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	35, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	35, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	33, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	36, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	27, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	30, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
 	16, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	32, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	35, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
 	15, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
 	14, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
 	13, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
 	11, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
-	33, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	36, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
 	12, // 19: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	33, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
-	34, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	35, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	35, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	33, // 24: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	34, // 25: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	32, // 26: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	33, // 27: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	36, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	37, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	38, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	38, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	36, // 24: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	37, // 25: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	35, // 26: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 27: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
 	20, // 28: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
 	19, // 29: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	32, // 30: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	32, // 31: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	32, // 32: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
-	33, // 33: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
-	33, // 34: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
+	35, // 30: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	35, // 31: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	35, // 32: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 33: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
+	36, // 34: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
 	25, // 35: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	36, // 36: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
-	37, // 37: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
-	38, // 38: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
-	34, // 39: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	26, // 40: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	39, // 41: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
-	40, // 42: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
-	41, // 43: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
-	33, // 44: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	20, // 45: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	39, // 36: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
+	40, // 37: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
+	41, // 38: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
+	27, // 39: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
+	37, // 40: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	26, // 41: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	42, // 42: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
+	43, // 43: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
+	44, // 44: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
+	28, // 45: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
+	36, // 46: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	20, // 47: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	36, // 48: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
+	29, // 49: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
+	29, // 50: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
+	36, // 51: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
+	36, // 52: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -3170,12 +3464,14 @@ func file_proto_event_v1_event_proto_init() {
 		(*Query_ScriptProfile)(nil),
 		(*Query_ProcessProfile)(nil),
 		(*Query_EndProfile)(nil),
+		(*Query_Top)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
 		(*Answer_ScriptProfile)(nil),
 		(*Answer_ProfileSummary)(nil),
 		(*Answer_ProcessProfile)(nil),
+		(*Answer_Top)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3183,7 +3479,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

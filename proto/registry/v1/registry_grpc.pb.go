@@ -58,6 +58,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
 	Registry_ProfileAgent_FullMethodName      = "/scriptorium.registry.v1.Registry/ProfileAgent"
@@ -189,6 +190,8 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// Top counts the calls of scripts on the fleet for a while, and returns those of the scripts that have most.
+	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
@@ -639,6 +642,16 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
 
+func (c *registryClient) Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TopResponse)
+	err := c.cc.Invoke(ctx, Registry_Top_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[6], Registry_Usage_FullMethodName, cOpts...)
@@ -867,6 +880,8 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// Top counts the calls of scripts on the fleet for a while, and returns those of the scripts that have most.
+	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
@@ -1008,6 +1023,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
 }
 func (UnimplementedRegistryServer) Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error {
 	return status.Error(codes.Unimplemented, "method Usage not implemented")
@@ -1671,6 +1689,24 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_Top_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Top(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Top_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Top(ctx, req.(*TopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Usage_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(UsageRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1899,6 +1935,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTenants",
 			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
+			MethodName: "Top",
+			Handler:    _Registry_Top_Handler,
 		},
 		{
 			MethodName: "EndProfile",

@@ -1,0 +1,66 @@
+package callstats
+
+import (
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/meter"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Sample is what was counted of some scripts at a moment.
+type Sample struct {
+	of     script.Name
+	at     time.Time
+	places map[*place]meter.Figures
+	rests  map[*tenant]meter.Figures
+}
+
+// Sample returns what is counted of the script, of all of the tenant if it has no Script, or of all.
+func (s *Stats) Sample(of script.Name) *Sample {
+	sample := &Sample{of: of, at: time.Now(), places: map[*place]meter.Figures{}, rests: map[*tenant]meter.Figures{}}
+	places, tenants := s.all()
+	for _, p := range places {
+		if sample.has(p.name) {
+			sample.places[p] = read(&p.cell)
+		}
+	}
+	for _, t := range tenants {
+		if of.Script == "" && sample.has(script.Name{Tenant: t.name}) {
+			sample.rests[t] = read(&t.rest)
+		}
+	}
+	return sample
+}
+
+func (s *Sample) has(name script.Name) bool {
+	return (s.of.Tenant == "" || s.of.Tenant == name.Tenant) && (s.of.Script == "" || s.of.Script == name.Script)
+}
+
+func read(cell *meter.Cell) (f meter.Figures) {
+	cell.Read(&f)
+	return f
+}
+
+// Counted is what was counted of a script between two samples; without a name of a script, of all of the tenant that
+// have no place.
+type Counted struct {
+	Script script.Name
+	meter.Figures
+}
+
+// Since returns what was counted of the scripts that were called since the earlier sample of the same, and in which
+// time.
+func (s *Sample) Since(before *Sample) (counted []Counted, took time.Duration) {
+	add := func(name script.Name, now, then meter.Figures) {
+		if f := now.Less(&then); f.Calls > 0 {
+			counted = append(counted, Counted{name, f})
+		}
+	}
+	for p, now := range s.places {
+		add(p.name, now, before.places[p])
+	}
+	for t, now := range s.rests {
+		add(script.Name{Tenant: t.name}, now, before.rests[t])
+	}
+	return counted, s.at.Sub(before.at)
+}
