@@ -105,6 +105,7 @@ var failing = map[string]string{
 	"history":            "acme/route",
 	"diff":               "acme/route",
 	"status":             "",
+	"top":                "acme",
 	"agents":             "",
 	"call":               "acme/route",
 	"logs":               "acme",
