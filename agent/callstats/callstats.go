@@ -159,7 +159,7 @@ func (s *Stats) cellOf(name script.Name, at time.Duration, try bool) *meter.Cell
 	}
 	t := s.tenant(name.Tenant, at)
 	text := name.String()
-	if name == otherName || s.cfg.Table.Get(text) == nil || len(s.places) >= s.cfg.Scripts && !(try && s.makeRoom(t, at)) {
+	if name == otherName || s.cfg.Table.Get(text) == nil || len(s.places) >= s.cfg.Scripts && (!try || !s.makeRoom(t, at)) {
 		return &t.rest
 	}
 	p := &place{name: name, text: text, tenant: t}

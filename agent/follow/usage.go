@@ -41,7 +41,7 @@ func (u *usage) next(now time.Time, heard, leaving bool) *eventv1.Usage {
 	if u.since.IsZero() {
 		u.since, u.made = now, now
 	}
-	if u.current != nil && u.told < usageTold && !(leaving && u.told > 0) {
+	if u.current != nil && u.told < usageTold && (!leaving || u.told == 0) {
 		if u.told > 0 && now.Sub(u.at) < usageApart {
 			return nil
 		}

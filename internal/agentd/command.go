@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
@@ -18,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
+	"github.com/scriptorium-dev/scriptorium/internal/telemetry"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
@@ -29,8 +31,7 @@ const service = "scriptorium-agent"
 func Command() *cobra.Command {
 	var (
 		cfg     Config
-		logging obs.LogOptions
-		traces  tracing.Options
+		options telemetry.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "agentd",
@@ -58,30 +59,33 @@ Every flag can be set by the environment variable behind it.`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logging.NewLogger(os.Stderr)
-			if err != nil {
-				return err
-			}
 			cfg.Workers.Command = append(strings.Fields(cmd.CommandPath())[1:], workerCommand)
 			cfg.Metrics = obs.NewMetrics()
 			garbage.LeaveRoom(cmd.Context())
-			logs := otlplogs.Config{
-				Service: service, Instance: cfg.Name, Line: otlplogs.Line{Message: host.LineMessage, Text: host.LineText}, Log: log, Metrics: cfg.Metrics,
+			process := telemetry.Process{
+				Service: service, Instance: cfg.Name, Metrics: cfg.Metrics,
+				Line: otlplogs.Line{Message: host.LineMessage, Text: host.LineText},
 			}
-			return otlplogs.Run(cmd.Context(), logs, func(log *slog.Logger) error {
-				cfg.Log = log.With("agent", cfg.Name)
-				return traces.Run(cmd.Context(), service, cfg.Name, log, func(t *tracing.Tracing) error {
-					cfg.Tracing = t
-					return Run(cmd.Context(), cfg)
-				})
+			return options.Run(cmd.Context(), process, func(log *slog.Logger, traces *tracing.Tracing) error {
+				cfg.Log, cfg.Tracing = log.With("agent", cfg.Name), traces
+				return Run(cmd.Context(), cfg)
 			})
 		},
 	}
+	cfg.addFlags(cmd.Flags())
+	options.AddFlags(cmd.Flags())
+	flagenv.Bind(cmd)
+	cmd.AddCommand(WorkerCommand(), PrepareCommand())
+	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
+	return cmd
+}
+
+// addFlags defines the flags of what the agent does.
+func (cfg *Config) addFlags(flags *pflag.FlagSet) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = ""
 	}
-	flags := cmd.Flags()
 	flags.StringVar(&cfg.Name, "name", hostname, "name of this agent, unique in the fleet; usually the node's")
 	flags.StringToStringVar(&cfg.Labels, "labels", nil, "labels of this agent, as key=value; those without a value are left out")
 	flags.StringVar(&cfg.StateDir, "state-dir", defaultStateDir, "folder that scripts are kept in")
@@ -111,11 +115,5 @@ Every flag can be set by the environment variable behind it.`,
 	flags.Int64Var(&cfg.Decisions.Spool, "decision-spool-bytes", decisionlog.DefaultSpoolBytes, "disk in the state folder for records of tenants with a strict audit that wait for the sinks, in bytes; calls fail when it is full")
 	cfg.Security.AddFlags(flags)
 	cfg.Debug.AddFlags(flags)
-	logging.AddFlags(flags)
-	traces.AddFlags(flags)
 	flags.IntVar(&cfg.TracedAgents, "traced-agents", follow.DefaultTracedAgents, "agents of the fleet, about, that trace how they activate a change that is traced")
-	flagenv.Bind(cmd)
-	cmd.AddCommand(WorkerCommand(), PrepareCommand())
-	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
-	return cmd
 }

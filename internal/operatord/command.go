@@ -3,7 +3,6 @@ package operatord
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
@@ -15,9 +14,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
-	"github.com/scriptorium-dev/scriptorium/internal/obs"
-	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
+	"github.com/scriptorium-dev/scriptorium/internal/telemetry"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/operator/bootstrap"
@@ -37,8 +35,7 @@ const (
 func Command() *cobra.Command {
 	var (
 		cfg     Config
-		logging obs.LogOptions
-		traces  tracing.Options
+		options telemetry.Options
 		hook    webhook.Config
 		serve   bool
 		qps     float32
@@ -61,10 +58,6 @@ Every flag can be set by the environment variable behind it.`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logging.NewLogger(os.Stderr)
-			if err != nil {
-				return err
-			}
 			kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 			if err != nil {
 				return fmt.Errorf("find the API server: %w", err)
@@ -75,16 +68,13 @@ Every flag can be set by the environment variable behind it.`,
 			if serve {
 				cfg.Webhook = &hook
 			}
-			const service = "scriptorium-operator"
-			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: ctrlmetrics.Registry}, func(log *slog.Logger) error {
+			process := telemetry.Process{Service: "scriptorium-operator", Metrics: ctrlmetrics.Registry}
+			return options.Run(cmd.Context(), process, func(log *slog.Logger, traces *tracing.Tracing) error {
 				// What libraries log goes where the rest does.
 				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 				klog.SetSlogLogger(log)
-				cfg.Log = log
-				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
-					cfg.Tracing = t
-					return Run(cmd.Context(), cfg)
-				})
+				cfg.Log, cfg.Tracing = log, traces
+				return Run(cmd.Context(), cfg)
 			})
 		},
 	}
@@ -104,8 +94,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")
 	flags.IntVar(&burst, "kube-burst", defaultBurst, "requests to the API server at once")
 	cfg.Debug.AddFlags(flags)
-	logging.AddFlags(flags)
-	traces.AddFlags(flags)
+	options.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))
 	cmd.AddCommand(bootstrap.Command())

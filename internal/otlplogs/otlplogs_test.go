@@ -74,6 +74,7 @@ func bothProtocols(t *testing.T, f func(t *testing.T, c *logcollector.Collector)
 // TestLinesOfScripts are records with the script's text and the caller's trace, and lines of JSON.
 func TestLinesOfScripts(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		out, metrics := run(t, func(log *slog.Logger) {
 			h, err := host.New(host.Config{Agent: "n1", Tenants: func(string) script.TenantSettings { return script.TenantSettings{} }, Log: log})
 			if err != nil {
@@ -116,6 +117,7 @@ func TestLinesOfScripts(t *testing.T) {
 // TestTheLastRecords of a process are exported at its end.
 func TestTheLastRecords(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		t.Setenv("OTEL_BLRP_SCHEDULE_DELAY", "600000")
 		run(t, func(log *slog.Logger) { log.Info("goodbye") })
 		if got := c.Records(); len(got) != 1 || got[0].Body() != "goodbye" {
@@ -128,6 +130,7 @@ func TestTheLastRecords(t *testing.T) {
 // again when it answers.
 func TestACollectorThatHangs(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		t.Setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "16")
 		t.Setenv("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "8")
 		t.Setenv("OTEL_BLRP_EXPORT_TIMEOUT", "300")
@@ -179,6 +182,7 @@ func dropped(t *testing.T, metrics *prometheus.Registry) map[string]float64 {
 // TestACollectorThatRefuses is not asked again.
 func TestACollectorThatRefuses(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		c.Always(logcollector.Answer{Code: codes.PermissionDenied, Status: 403})
 		_, metrics := run(t, func(log *slog.Logger) { log.Info("a line") })
 		if dropped := dropped(t, metrics); dropped["export"] != 1 {

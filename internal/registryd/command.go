@@ -3,7 +3,6 @@ package registryd
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
-	"github.com/scriptorium-dev/scriptorium/internal/otlplogs"
+	"github.com/scriptorium-dev/scriptorium/internal/telemetry"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 )
@@ -22,10 +21,7 @@ func Command() *cobra.Command { return CommandWith(Config{}) }
 
 // CommandWith is Command with what has no flag, such as the clock of a test.
 func CommandWith(cfg Config) *cobra.Command {
-	var (
-		logging obs.LogOptions
-		traces  tracing.Options
-	)
+	var options telemetry.Options
 	cmd := &cobra.Command{
 		Use:   "registryd",
 		Short: "Keep scripts in etcd and tell the fleet of every change",
@@ -57,18 +53,11 @@ Every flag can be set by the environment variable behind it.`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logging.NewLogger(os.Stderr)
-			if err != nil {
-				return err
-			}
-			const service = "scriptorium-registry"
 			cfg.Metrics = obs.NewMetrics()
-			return otlplogs.Run(cmd.Context(), otlplogs.Config{Service: service, Log: log, Metrics: cfg.Metrics}, func(log *slog.Logger) error {
-				cfg.Log = log
-				return traces.Run(cmd.Context(), service, "", log, func(t *tracing.Tracing) error {
-					cfg.Tracing = t
-					return Run(cmd.Context(), cfg)
-				})
+			process := telemetry.Process{Service: "scriptorium-registry", Metrics: cfg.Metrics}
+			return options.Run(cmd.Context(), process, func(log *slog.Logger, traces *tracing.Tracing) error {
+				cfg.Log, cfg.Tracing = log, traces
+				return Run(cmd.Context(), cfg)
 			})
 		},
 	}
@@ -86,8 +75,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Security.addFlags(flags)
 	cfg.Debug.AddFlags(flags)
-	logging.AddFlags(flags)
-	traces.AddFlags(flags)
+	options.AddFlags(flags)
 	flagenv.Bind(cmd)
 	cmd.AddCommand(initCommand())
 	cmd.SetVersionTemplate(fmt.Sprintf("%s {{.Version}} %s\n", cmd.Name(), runtime.Version()))

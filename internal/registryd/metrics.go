@@ -103,6 +103,16 @@ func (m *metrics) collected(c registry.Collected, err error) {
 	}
 }
 
+// ignoredByFleet are the counts of reports that the fleet ignored, by the reason.
+var ignoredByFleet = map[string]func(fleet.Ignored) uint64{
+	"other_fleet":     func(i fleet.Ignored) uint64 { return i.Foreign },
+	"stale":           func(i fleet.Ignored) uint64 { return i.Stale },
+	"impossible":      func(i fleet.Ignored) uint64 { return i.Impossible },
+	"too_many_agents": func(i fleet.Ignored) uint64 { return i.TooMany },
+	"too_many_bytes":  func(i fleet.Ignored) uint64 { return i.TooLarge },
+	"other_identity":  func(i fleet.Ignored) uint64 { return i.OtherIdentity },
+}
+
 // register adds all metrics to r. What the parts count themselves is read when
 // the metrics are.
 func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
@@ -131,14 +141,7 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	for _, reason := range fanout.Reasons() {
 		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return fan.Stats().Refused[reason] })
 	}
-	for reason, count := range map[string]func(fleet.Ignored) uint64{
-		"other_fleet":     func(i fleet.Ignored) uint64 { return i.Foreign },
-		"stale":           func(i fleet.Ignored) uint64 { return i.Stale },
-		"impossible":      func(i fleet.Ignored) uint64 { return i.Impossible },
-		"too_many_agents": func(i fleet.Ignored) uint64 { return i.TooMany },
-		"too_many_bytes":  func(i fleet.Ignored) uint64 { return i.TooLarge },
-		"other_identity":  func(i fleet.Ignored) uint64 { return i.OtherIdentity },
-	} {
+	for reason, count := range ignoredByFleet {
 		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
 	}
 	counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read, or that the agents do not follow.", nil,
@@ -161,12 +164,13 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 			prometheus.Labels{"kind": string(kind)}, func() float64 { return float64(d.unreadable(kind)) })
 	}
 	gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
-	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "connected"},
-		func() float64 { return float64(fl.Counts().Connected) })
-	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "unknown"},
-		func() float64 { return float64(fl.Counts().Unknown) })
-	gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": "foreign"},
-		func() float64 { return float64(fl.Counts().Foreign) })
+	for state, count := range map[string]func(fleet.Counts) int{
+		"connected": func(c fleet.Counts) int { return c.Connected },
+		"unknown":   func(c fleet.Counts) int { return c.Unknown },
+		"foreign":   func(c fleet.Counts) int { return c.Foreign },
+	} {
+		gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": state}, func() float64 { return float64(count(fl.Counts())) })
+	}
 	const troubled, troubles = "agents_troubled", "Connected agents that do not run what they are to run: held, if they keep what the registry says is gone, or failed, if they could not activate a release."
 	gauge(troubled, troubles, prometheus.Labels{"trouble": "held"}, func() float64 { return float64(fl.Troubled().Held) })
 	gauge(troubled, troubles, prometheus.Labels{"trouble": "failed"}, func() float64 { return float64(fl.Troubled().Failed) })

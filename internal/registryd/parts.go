@@ -38,7 +38,6 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	}
 	m := newMetrics()
 	d.newTimeline(cfg)
-	d.usage = d.newUsage(cfg)
 	d.fleet = fleet.New(fleet.Config{
 		Clock: cfg.Clock,
 		Judge: func(c fleet.Candidacy) (why, evidence string) {
@@ -46,6 +45,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		},
 		Converged: m.took, Activated: m.activated, Used: d.used, TombstonesFor: cfg.TombstoneRetention,
 	})
+	d.usage, d.recent = d.newUsage(cfg), registry.NewRecent()
 	var err error
 	d.sessions = session.New(d.store, d.secure.sealer, cfg.Clock, cfg.Log)
 	d.fan, err = fanout.Connect(fanout.Config{
@@ -73,9 +73,8 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		Log:            cfg.Log,
 	})
 	d.asker = query.New(query.Config{Transport: d.fan, Fleet: d.mirror.Fleet, Targets: d.targets, Sessions: d.sessions, Log: cfg.Log})
-	d.recent = registry.NewRecent()
 	d.groups = feed.NewGroups(d.store, d.feed, cfg.Clock, cfg.Log)
-	if err := errors.Join(m.register(cfg.Metrics, d), d.secure.register(cfg.Metrics), d.space.register(cfg.Metrics), d.keys.register(cfg.Metrics), d.gates.register(cfg.Metrics), d.registerTimeline(cfg.Metrics), cfg.Tracing.Register(cfg.Metrics), registerUsage(cfg.Metrics, d.usage)); err != nil {
+	if err := d.registerMetrics(cfg, m); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	reg := d.registry(cfg, m)
@@ -105,6 +104,12 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		return err
 	}
 	return d.serve(ctx, cfg)
+}
+
+func (d *Daemon) registerMetrics(cfg Config, m *metrics) error {
+	r := cfg.Metrics
+	return errors.Join(m.register(r, d), d.secure.register(r), d.space.register(r), d.keys.register(r), d.gates.register(r),
+		d.registerTimeline(r), cfg.Tracing.Register(r), registerUsage(r, d.usage))
 }
 
 // registry is where everything is written.

@@ -57,14 +57,14 @@ func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [TENANT | TENANT/NAME]",
 		Short: "Show the scripts that are called most now",
-		Long: `Top has every agent count calls for two seconds, adds them up over the fleet, and shows
-the calls and errors of each second, and the latencies that half of the calls and 99 % of
-them did not exceed, by script. On a terminal it goes on until Ctrl-C. Otherwise, and with
---once or another --output, it counts once.
+		Long: `top has every agent count calls for two seconds, and adds them up over the fleet. For each
+script it shows calls and errors per second, and the 50th and 99th percentile of latency.
+On a terminal it repeats this until Ctrl-C. Otherwise, and with --once or another --output,
+it counts once.
 
-Latencies are up to 9 % too high: they are bounds of a histogram. Agents count up to 1,000
-scripts each by themselves; calls of others are in the total alone. The scripts of all
-tenants take the role read of all.`,
+Latencies are bounds of a histogram, at most 9 % too high. Each agent has separate counts
+for up to 1,000 scripts (--metrics-scripts). Calls of other scripts are in the total alone.
+To see the scripts of all tenants, you need the role read on "*".`,
 		Example:           "  scriptctl top acme --sort p99\n  scriptctl top --once --limit 5 -o json",
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
@@ -141,7 +141,7 @@ func (a *app) topLive(ctx context.Context, client *registryclient.Client, f regi
 		found, err := client.Top(ctx, f)
 		switch {
 		case ctx.Err() != nil:
-			return nil // interrupted, as it is meant to end
+			return nil //nolint:nilerr // Ctrl-C is how a watch is meant to end
 		case err == nil:
 			shown = true
 			view := viewOfTop(&found)
@@ -206,7 +206,7 @@ func topRows(found *registryclient.Top) [][]string {
 	for i := range found.Scripts {
 		r := &found.Scripts[i]
 		rows = append(rows, []string{
-			r.Script.String(), rate(r.Calls), rate(r.Errors), short(r.P50), short(r.P99), strconv.FormatFloat(r.Processors, 'f', 2, 64), strconv.Itoa(r.Agents),
+			r.Script.String(), rate(r.Calls), rate(r.Errors), latency(r.P50), latency(r.P99), strconv.FormatFloat(r.Processors, 'f', 2, 64), strconv.Itoa(r.Agents),
 		})
 	}
 	return rows
@@ -225,8 +225,8 @@ func rate(n float64) string {
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-// short prints a latency with three digits.
-func short(d time.Duration) string {
+// latency prints a latency with three digits.
+func latency(d time.Duration) string {
 	if d == 0 {
 		return "-"
 	}

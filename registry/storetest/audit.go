@@ -13,6 +13,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+func (h Harness) runAudits(t *testing.T) {
+	t.Helper()
+	t.Run("Audit", h.testAudit)
+	t.Run("LongTrail", h.testLongTrail)
+	t.Run("TrimAudit", h.testTrimAudit)
+}
+
 // audited adds an entry of the audit trail from that many seconds after at.
 func audited(c registry.Commit, seconds int) registry.Commit {
 	c.Audit = script.AuditEntry{

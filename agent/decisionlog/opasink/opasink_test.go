@@ -208,7 +208,7 @@ func hijack(t *testing.T, w http.ResponseWriter, text string) bool {
 // TestACollectorThatHangs is given up at each attempt, and gets the records when it answers again.
 func TestACollectorThatHangs(t *testing.T) {
 	released := make(chan struct{})
-	c := &collector{t: t, answer: func(n int, w http.ResponseWriter, r *http.Request) bool {
+	c := &collector{t: t, answer: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 		switch n {
 		case 1: // takes the request, and says nothing
 			<-released

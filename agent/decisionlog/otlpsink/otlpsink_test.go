@@ -66,6 +66,7 @@ func bothProtocols(t *testing.T, f func(t *testing.T, c *logcollector.Collector)
 
 func TestRecords(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		s, _ := newSink(t, patience)
 		failed := []byte(`{"decision_id":"2","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7","outcome":"LIMIT"}`)
 		if err := write(t, s, record("1"), failed, []byte("no \xff record")); err != nil {
@@ -95,6 +96,7 @@ func TestRecords(t *testing.T) {
 // TestRequestsAreBounded: a collector takes 4 MiB over gRPC.
 func TestRequestsAreBounded(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		s, _ := newSink(t, patience)
 		var records [][]byte
 		large := strings.Repeat("x", 200<<10)
@@ -116,6 +118,7 @@ func TestRequestsAreBounded(t *testing.T) {
 
 func TestWhatACollectorAnswers(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		for name, tt := range map[string]struct {
 			answers []logcollector.Answer
 			refused int
@@ -155,6 +158,7 @@ func TestWhatACollectorAnswers(t *testing.T) {
 // TestACollectorThatHangs is given up at each attempt, and gets the records when it answers again.
 func TestACollectorThatHangs(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		s, log := newSink(t, 200*time.Millisecond)
 		c.Answer(logcollector.Answer{Hang: true}, logcollector.Answer{Hang: true})
 		if err := write(t, s, record("1")); err != nil {
@@ -170,6 +174,7 @@ func TestACollectorThatHangs(t *testing.T) {
 // collector is back.
 func TestACollectorThatIsGone(t *testing.T) {
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
 		s, _ := newSink(t, patience)
 		if err := write(t, s, record("1")); err != nil {
 			t.Fatal(err)

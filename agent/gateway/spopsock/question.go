@@ -112,16 +112,22 @@ func (q *question) set(name string, v value) (err error) {
 	case "traceparent":
 		q.Traceparent, q.traced = v.String(), true
 	default:
-		param, ok := strings.CutPrefix(name, "param.")
-		if !ok || param == "" {
-			return script.Errorf(script.Invalid, "args", "%.64q is unknown: the page about HAProxy lists the arguments", name)
-		}
-		if r.Params == nil {
-			r.Params = map[string]string{}
-		}
-		r.Params[param] = v.String()
-		q.entries++
+		return q.setParam(name, v)
 	}
+	return nil
+}
+
+// setParam takes an argument of the rule's own.
+func (q *question) setParam(name string, v value) error {
+	param, ok := strings.CutPrefix(name, "param.")
+	if !ok || param == "" {
+		return script.Errorf(script.Invalid, "args", "%.64q is unknown: the page about HAProxy lists the arguments", name)
+	}
+	if q.request.Params == nil {
+		q.request.Params = map[string]string{}
+	}
+	q.request.Params[param] = v.String()
+	q.entries++
 	return nil
 }
 
