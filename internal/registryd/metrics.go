@@ -183,11 +183,15 @@ func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
 	gauge("queries_in_progress", "Queries that wait for answers of agents.", nil, func() float64 { return float64(d.asker.InProgress()) })
 	gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
 	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
-	const candidates, by = "candidates", "Scripts that have a candidate, by its state."
-	gauge(candidates, by, prometheus.Labels{"state": "testing"}, func() float64 { return float64(fl.CandidateCounts().Testing) })
-	gauge(candidates, by, prometheus.Labels{"state": "rolling_out"}, func() float64 { return float64(fl.CandidateCounts().RollingOut) })
-	gauge(candidates, by, prometheus.Labels{"state": "failed"}, func() float64 { return float64(fl.CandidateCounts().Failed) })
-	gauge(candidates, by, prometheus.Labels{"state": "frozen"}, func() float64 { return float64(fl.CandidateCounts().Frozen) })
+	for state, count := range map[string]func(fleet.CandidateCounts) int{
+		"testing":     func(c fleet.CandidateCounts) int { return c.Testing },
+		"rolling_out": func(c fleet.CandidateCounts) int { return c.RollingOut },
+		"failed":      func(c fleet.CandidateCounts) int { return c.Failed },
+		"frozen":      func(c fleet.CandidateCounts) int { return c.Frozen },
+	} {
+		gauge("candidates", "Scripts that have a candidate, by its state.", prometheus.Labels{"state": state},
+			func() float64 { return float64(count(fl.CandidateCounts())) })
+	}
 	gauge("candidate_waiting_seconds", "How long the candidate that waits longest is in its step, without the step's pause. Those that failed or are frozen do not count.", nil,
 		func() float64 { return fl.CandidateCounts().Longest.Seconds() })
 	for _, c := range collectors {
