@@ -8,6 +8,10 @@
 //
 // measures what a decision costs at nginx, HAProxy and Caddy, and OPA's beside it.
 //
+//	go run ./loadtest overhead
+//
+// measures what decision logs and traces cost calls, also when their collectors fail.
+//
 //	go run ./loadtest neighbours
 //
 // measures what tenants that spin do to another one's calls.
@@ -41,7 +45,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newCallsCommand(), newNeighboursCommand(), newGatewaysCommand(), newBenchTableCommand(), newAgentCommand(), newStatusCommand(), newFleetCommand(), newFleetWorkerCommand(),
-		newEtcdCommand(), newNATSCommand(), newRegistrydCommand())
+		newOverheadCommand(), newEtcdCommand(), newNATSCommand(), newRegistrydCommand(), newAgentdCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)
 		os.Exit(1)

@@ -51,7 +51,7 @@ func (d *demo) loseCanary(ctx context.Context) (string, error) {
 	if candidate.Step != 1 || len(d.agents) < 2 {
 		return "", fmt.Errorf("the candidate was given up in step %d", candidate.Step)
 	}
-	if err := d.eachAnswers(ctx, answer(1+changes)); err != nil {
+	if err := d.eachAnswers(ctx, answer(d.edition)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("given up in %s, since %s was lost: it ran nowhere else", Milliseconds(took), canary.node.name), nil

@@ -48,6 +48,8 @@ type demo struct {
 	stack    *local.Stack
 	registry *registryclient.Client
 	agents   []*agent
+	spans    *spans
+	edition  int // that is the latest
 }
 
 // Run shows the demonstration on cfg.Out. An error means that a step failed; it
@@ -61,12 +63,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	spans, err := collectSpans(ctx)
+	if err != nil {
+		return err
+	}
+	defer spans.close()
 	started := time.Now()
 	stack, err := local.Start(ctx, dir, 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	d := &demo{table: table{out: cfg.Out}, stack: stack}
+	d := &demo{table: table{out: cfg.Out}, stack: stack, spans: spans}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if d.registry, err = registryclient.Dial(stack.RegistryTarget()); err != nil {
 		return err
@@ -116,6 +123,8 @@ func (d *demo) play(ctx context.Context) error {
 		{"hold it at version 1", d.pin},
 		{"release it", d.release},
 		{"publish a script that does not compile", d.publishBroken},
+		{"change it in one trace", d.traceChange},
+		{"ask the fleet for the script's calls", d.countCalls},
 		{"try a version on one agent, kill -9 that", d.loseCanary},
 		{fmt.Sprintf("kill -9 %s, stop registry and NATS", last.node.name), d.breakDown},
 		{fmt.Sprintf("start %s again, on its own", last.node.name), d.serveFromDisk},
@@ -150,6 +159,7 @@ func (d *demo) publish(ctx context.Context, edition int) (time.Duration, error) 
 	if err != nil {
 		return 0, err
 	}
+	d.edition = edition
 	err = d.eachAnswers(ctx, answer(edition))
 	return time.Since(started), err
 }
@@ -250,10 +260,10 @@ func (d *demo) release(ctx context.Context) (string, error) {
 	if _, _, err := d.registry.LiftHold(ctx, name, registryclient.Write{Author: "demo"}); err != nil {
 		return "", err
 	}
-	if err := d.eachAnswers(ctx, answer(1+changes)); err != nil {
+	if err := d.eachAnswers(ctx, answer(d.edition)); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("every agent answers with edition %d", 1+changes), nil
+	return fmt.Sprintf("every agent answers with edition %d", d.edition), nil
 }
 
 func (d *demo) publishBroken(ctx context.Context) (string, error) {
@@ -264,7 +274,7 @@ func (d *demo) publishBroken(ctx context.Context) (string, error) {
 	if refused == nil || refused.Kind != script.Script || refused.Line == 0 {
 		return "", fmt.Errorf("it was not refused with its line, but: %w", err)
 	}
-	if err := d.eachAnswers(ctx, answer(1+changes)); err != nil {
+	if err := d.eachAnswers(ctx, answer(d.edition)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("refused: line %d: %s", refused.Line, refused.Message), nil
@@ -280,7 +290,7 @@ func (d *demo) breakDown(ctx context.Context) (string, error) {
 	}
 	d.stack.StopNATS()
 	for _, a := range d.agents[:len(d.agents)-1] {
-		if err := a.node.answers(ctx, name.String(), answer(1+changes)); err != nil {
+		if err := a.node.answers(ctx, name.String(), answer(d.edition)); err != nil {
 			return "", err
 		}
 	}
@@ -292,10 +302,10 @@ func (d *demo) serveFromDisk(ctx context.Context) (string, error) {
 	if err := last.start(ctx); err != nil {
 		return "", err
 	}
-	if err := last.node.answers(ctx, name.String(), answer(1+changes)); err != nil {
+	if err := last.node.answers(ctx, name.String(), answer(d.edition)); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("it answers with edition %d, from its disk alone", 1+changes), nil
+	return fmt.Sprintf("it answers with edition %d, from its disk alone", d.edition), nil
 }
 
 func (d *demo) recover(ctx context.Context) (string, error) {
@@ -305,8 +315,7 @@ func (d *demo) recover(ctx context.Context) (string, error) {
 	if err := d.stack.StartRegistry(ctx); err != nil {
 		return "", err
 	}
-	edition := 2 + changes
-	if _, err := d.publish(ctx, edition); err != nil {
+	if _, err := d.publish(ctx, d.edition+1); err != nil {
 		return "", err
 	}
 	status, err := d.converged(ctx)

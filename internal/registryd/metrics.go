@@ -116,90 +116,106 @@ var ignoredByFleet = map[string]func(fleet.Ignored) uint64{
 // register adds all metrics to r. What the parts count themselves is read when
 // the metrics are.
 func (m *metrics) register(r prometheus.Registerer, d *Daemon) error {
+	own := &figures{collectors: []prometheus.Collector{m.writes, m.converged, m.active, m.removed, m.rounds, m.moves, m.grpc}}
+	own.addFeed(d)
+	own.addFleet(d)
+	for _, c := range own.collectors {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// figures are metrics that are read from the parts.
+type figures struct{ collectors []prometheus.Collector }
+
+func (f *figures) counter(name, help string, labels prometheus.Labels, value func() uint64) {
+	f.collectors = append(f.collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+	}, func() float64 { return float64(value()) }))
+}
+
+func (f *figures) gauge(name, help string, labels prometheus.Labels, value func() float64) {
+	f.collectors = append(f.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+	}, value))
+}
+
+// addFeed adds what the registry publishes, hears and holds.
+func (f *figures) addFeed(d *Daemon) {
 	fan, fl := d.fan, d.fleet
-	collectors := []prometheus.Collector{m.writes, m.converged, m.active, m.removed, m.rounds, m.moves, m.grpc}
-	counter := func(name, help string, labels prometheus.Labels, value func() uint64) {
-		collectors = append(collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
-		}, func() float64 { return float64(value()) }))
-	}
-	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
-		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
-		}, value))
-	}
 	const failures, ignored, help = "publish_failures_total", "agent_reports_ignored_total", "Reports of agents that were ignored."
-	counter("events_published_total", "Events published on NATS.", nil, func() uint64 { return fan.Stats().Events })
-	counter("events_trimmed_total", "Events that were too large for NATS with their sources and went out without.", nil,
+	f.counter("events_published_total", "Events published on NATS.", nil, func() uint64 { return fan.Stats().Events })
+	f.counter("events_trimmed_total", "Events that were too large for NATS with their sources and went out without.", nil,
 		func() uint64 { return fan.Stats().Trimmed })
-	counter("beacons_published_total", "Beacons published on NATS.", nil, func() uint64 { return fan.Stats().Beacons })
-	counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "unreachable"},
+	f.counter("beacons_published_total", "Beacons published on NATS.", nil, func() uint64 { return fan.Stats().Beacons })
+	f.counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "unreachable"},
 		func() uint64 { return fan.Stats().Failed })
-	counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "too_large"},
+	f.counter(failures, "Events and beacons that were not published.", prometheus.Labels{"reason": "too_large"},
 		func() uint64 { return fan.Stats().Oversized })
-	counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
+	f.counter("agent_reports_total", "Reports received from agents.", nil, func() uint64 { return fan.Stats().Reports })
 	for _, reason := range fanout.Reasons() {
-		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return fan.Stats().Refused[reason] })
+		f.counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return fan.Stats().Refused[reason] })
 	}
 	for reason, count := range ignoredByFleet {
-		counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
+		f.counter(ignored, help, prometheus.Labels{"reason": reason}, func() uint64 { return count(fl.Counts().Ignored) })
 	}
-	counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read, or that the agents do not follow.", nil,
+	f.counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read, or that the agents do not follow.", nil,
 		func() uint64 { return fan.Stats().Skipped })
-	gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
+	f.gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
 		func() float64 { return float64(d.feed.Stats().Head) })
-	gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
-	gauge("fleet_available", "1 while etcd has the fleet that the registry serves; else all calls are refused.", nil,
+	f.gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
+	f.gauge("fleet_available", "1 while etcd has the fleet that the registry serves; else all calls are refused.", nil,
 		func() float64 { return flag(d.Unavailable() == nil) })
-	gauge("feed_groups", "Groups of agents that events are made for, that of all tenants included.", nil,
+	f.gauge("feed_groups", "Groups of agents that events are made for, that of all tenants included.", nil,
 		func() float64 { return float64(d.feed.Stats().Groups) })
-	gauge("leader", "1 while this replica leads: it publishes.", nil, func() float64 { return flag(d.feed.Stats().Leading) })
-	gauge("term", "Term of this replica's last lead; 0 if it never led.", nil, func() float64 { return float64(d.feed.Stats().Term) })
-	counter("takeovers_total", "Times that this replica began to lead.", nil, func() uint64 { return d.feed.Stats().Takeovers })
-	counter("events_republished_total", "Events that were published again when this replica began to lead.", nil,
+	f.gauge("leader", "1 while this replica leads: it publishes.", nil, func() float64 { return flag(d.feed.Stats().Leading) })
+	f.gauge("term", "Term of this replica's last lead; 0 if it never led.", nil, func() float64 { return float64(d.feed.Stats().Term) })
+	f.counter("takeovers_total", "Times that this replica began to lead.", nil, func() uint64 { return d.feed.Stats().Takeovers })
+	f.counter("events_republished_total", "Events that were published again when this replica began to lead.", nil,
 		func() uint64 { return d.feed.Stats().Republished })
-	gauge("mirror_releases", "Releases that are held in memory, tombstones included.", nil, func() float64 { return float64(d.mirror.Size()) })
+	f.gauge("mirror_releases", "Releases that are held in memory, tombstones included.", nil, func() float64 { return float64(d.mirror.Size()) })
 	for _, kind := range []script.ObjectKind{script.Releases, script.Values, script.Tenants} {
-		gauge("unreadable_records", "Records in etcd that cannot be read, by their kind. What was live before stays live.",
+		f.gauge("unreadable_records", "Records in etcd that cannot be read, by their kind. What was live before stays live.",
 			prometheus.Labels{"kind": string(kind)}, func() float64 { return float64(d.unreadable(kind)) })
 	}
-	gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
+	f.gauge("nats_connected", "1 while NATS is connected.", nil, func() float64 { return flag(fan.Connected()) })
+}
+
+// addFleet adds what the registry knows of agents and candidates.
+func (f *figures) addFleet(d *Daemon) {
+	fl := d.fleet
 	for state, count := range map[string]func(fleet.Counts) int{
 		"connected": func(c fleet.Counts) int { return c.Connected },
 		"unknown":   func(c fleet.Counts) int { return c.Unknown },
 		"foreign":   func(c fleet.Counts) int { return c.Foreign },
 	} {
-		gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": state}, func() float64 { return float64(count(fl.Counts())) })
+		f.gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": state}, func() float64 { return float64(count(fl.Counts())) })
 	}
 	const troubled, troubles = "agents_troubled", "Connected agents that do not run what they are to run: held, if they keep what the registry says is gone, or failed, if they could not activate a release."
-	gauge(troubled, troubles, prometheus.Labels{"trouble": "held"}, func() float64 { return float64(fl.Troubled().Held) })
-	gauge(troubled, troubles, prometheus.Labels{"trouble": "failed"}, func() float64 { return float64(fl.Troubled().Failed) })
-	gauge("agents_behind_seconds", "How long ago the oldest change was committed that a connected agent follows and has not activated; 0 if there is none.", nil,
+	f.gauge(troubled, troubles, prometheus.Labels{"trouble": "held"}, func() float64 { return float64(fl.Troubled().Held) })
+	f.gauge(troubled, troubles, prometheus.Labels{"trouble": "failed"}, func() float64 { return float64(fl.Troubled().Failed) })
+	f.gauge("agents_behind_seconds", "How long ago the oldest change was committed that a connected agent follows and has not activated; 0 if there is none.", nil,
 		func() float64 { return fl.Troubled().Behind.Seconds() })
 	for _, outcome := range query.Outcomes() {
-		counter("query_answers_total", "Parts of agents' answers to queries by their outcome: only those that are taken count.",
+		f.counter("query_answers_total", "Parts of agents' answers to queries by their outcome: only those that are taken count.",
 			prometheus.Labels{"outcome": outcome}, func() uint64 { return d.asker.Count(outcome) })
 	}
-	gauge("queries_in_progress", "Queries that wait for answers of agents.", nil, func() float64 { return float64(d.asker.InProgress()) })
-	gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
-	gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
+	f.gauge("queries_in_progress", "Queries that wait for answers of agents.", nil, func() float64 { return float64(d.asker.InProgress()) })
+	f.gauge("agents_reported_bytes", "What this registry has in memory of what agents report.", nil, func() float64 { return float64(fl.Counts().Reported) })
+	f.gauge("agents_remembered_bytes", "What the registries store about agents.", nil, func() float64 { return float64(fl.Counts().Remembered) })
 	for state, count := range map[string]func(fleet.CandidateCounts) int{
 		"testing":     func(c fleet.CandidateCounts) int { return c.Testing },
 		"rolling_out": func(c fleet.CandidateCounts) int { return c.RollingOut },
 		"failed":      func(c fleet.CandidateCounts) int { return c.Failed },
 		"frozen":      func(c fleet.CandidateCounts) int { return c.Frozen },
 	} {
-		gauge("candidates", "Scripts that have a candidate, by its state.", prometheus.Labels{"state": state},
+		f.gauge("candidates", "Scripts that have a candidate, by its state.", prometheus.Labels{"state": state},
 			func() float64 { return float64(count(fl.CandidateCounts())) })
 	}
-	gauge("candidate_waiting_seconds", "How long the candidate that waits longest is in its step, without the step's pause. Those that failed or are frozen do not count.", nil,
+	f.gauge("candidate_waiting_seconds", "How long the candidate that waits longest is in its step, without the step's pause. Those that failed or are frozen do not count.", nil,
 		func() float64 { return fl.CandidateCounts().Longest.Seconds() })
-	for _, c := range collectors {
-		if err := r.Register(c); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // unreadable counts the records of the kind that cannot be read.
