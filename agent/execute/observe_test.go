@@ -29,6 +29,7 @@ func TestObserversSeeEachCall(t *testing.T) {
 	n.start(t, lua.New(), 1<<20, 1, 1)
 	publish := func(name, source string) {
 		n.publish(name, func(r *script.Release) {
+			patiently(r)
 			r.Settings.Limits.Instructions = 100_000
 		}, source)
 	}

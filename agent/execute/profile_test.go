@@ -15,12 +15,15 @@ const hotOnLine2 = `local n = 0
 for i = 1, 20000 do n = n + i % 7 end
 return n`
 
+// patiently has a slow machine finish the calls, too.
+func patiently(r *script.Release) { r.Settings.Limits.Timeout = script.MaxLimits().Timeout }
+
 // TestAProfileHasTheCallsOfItsScript, and neither those of a neighbour, nor trials.
 func TestAProfileHasTheCallsOfItsScript(t *testing.T) {
 	n := &node{profiles: &profile.Profiles{}}
 	n.start(t, lua.New(), 1<<20, 1, 1)
 	for _, name := range []string{"route", "beside"} {
-		n.publish(name, nil, hotOnLine2)
+		n.publish(name, patiently, hotOnLine2)
 	}
 	running, err := n.profiles.Start(profile.Spec{Script: script.Name{Tenant: "acme", Script: "route"}, Duration: time.Minute})
 	if err != nil {

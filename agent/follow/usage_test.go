@@ -115,11 +115,14 @@ func TestUsageIsToldSeveralTimes(t *testing.T) {
 			}
 		}
 		calls, told := m.sum()
-		if n := len(m.calls); n < 10 || n > 11 || told > 3*n || told < 3*n-2 || calls < 600 {
+		m.mu.Lock()
+		n, covers, processors := len(m.calls), m.told[5].GetCovers().AsDuration(), m.told[5].GetProcessors()
+		m.mu.Unlock()
+		if n < 10 || n > 11 || told > 3*n || told < 3*n-2 || calls < 600 {
 			t.Errorf("told %d calls as %d usages in %d statuses, of 11 minutes with one each second", calls, n, told)
 		}
-		if covers := m.told[5].GetCovers().AsDuration(); covers < time.Minute || covers > 66*time.Second || m.told[5].GetProcessors() == 0 {
-			t.Errorf("a usage covers %v, of %d processors", covers, m.told[5].GetProcessors())
+		if covers < time.Minute || covers > 66*time.Second || processors == 0 {
+			t.Errorf("a usage covers %v, of %d processors", covers, processors)
 		}
 		pass(20 * time.Second)
 		stop()

@@ -49,13 +49,13 @@ func (a *app) usageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Show what the calls of tenants used",
-		Long: `Usage shows how many calls each tenant had on the fleet, how many ended with an error,
+		Long: `usage shows how many calls each tenant had on the fleet, how many ended with an error,
 and what they used: processor time, instructions, and bytes of arguments and results.
 The registry keeps it for 31 days, by the hour. Periods are whole hours, or days, of UTC.
 
 Agents report every minute, and the registry stores every half minute: what was used in
-the last two minutes may be missing. The usage of one tenant takes the role read of that
-tenant, that of all tenants the role admin.`,
+the last two minutes may be missing. To see one tenant, you need the role read on it. To see
+all tenants, you need the role admin on "*".`,
 		Example:     "  scriptctl usage --tenant acme --since 24h --by hour\n  scriptctl usage --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z --by day -o csv",
 		Args:        wantArgs(0, 0, "no arguments", ""),
 		Annotations: map[string]string{moreFormats: formatCSV},
