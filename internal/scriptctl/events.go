@@ -61,9 +61,9 @@ newest event is the last.
 One event can stand for many things of the same kind, such as 4812 lost agents. It then
 has their number, and the names of the first ones.
 
-The events of a tenant take the role read for it. Without a tenant, events shows those
-of the fleet, which take the role read for all tenants. With --watch it goes on until
-Ctrl-C; with --watch -o json each line is an object.`,
+For a tenant you need the role read on it. Without a tenant, events shows the fleet, and
+you need the role read on "*". With --watch it runs until Ctrl-C; with --watch -o json
+each line is an object.`,
 		Example:           "  scriptctl events acme/route\n  scriptctl events --type agent,drift --since 1h\n  scriptctl events --tenant acme --watch -o json",
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
