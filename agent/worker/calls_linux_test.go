@@ -32,6 +32,7 @@ func TestCallsOfProcessesAreCounted(t *testing.T) {
 	w.publish("lua", "acme/good", `return 1`)
 	w.publish("lua", "acme/bad", `error("no")`)
 	w.publish("lua", "acme/third", `return 3`)
+	w.begun("acme")
 	w.answer("acme/good")
 	before := w.metric(scriptCalls, "good")
 	w.until(func() bool { before = w.metric(scriptCalls, "good"); return before > 0 })

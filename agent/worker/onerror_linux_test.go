@@ -31,6 +31,7 @@ func TestOnErrorOfAProcess(t *testing.T) {
 	publish("route", true)
 	publish("off", false)
 	w.publish("breaking", "acme/dies", "overflow")
+	w.begun("acme")
 	want := func(ref string, kind script.Kind, want script.OnError) {
 		t.Helper()
 		var reply gateway.Reply

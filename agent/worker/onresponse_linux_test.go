@@ -40,6 +40,7 @@ function on_response() error("two") end`
 		{"a version by its number", decision.Question{Target: decision.Target{Script: "acme/a@1"}}, func() { publish(true, "", one, two) }, "one /x 200"},
 	} {
 		publish(true, tt.question.Target.Event, one)
+		w.begun("acme")
 		run := decision.NewRun()
 		tt.question.Response = true
 		d, err := run.Decide(t.Context(), w.router, &tt.question, &decision.Request{Path: "/x"})

@@ -132,6 +132,7 @@ func TestStrictRecordsOfAProcess(t *testing.T) {
 	for name, spool := range map[string]int64{"with room": 1 << 20, "without": 1, "without a spool": 0} {
 		w, sink := recording(t, spool, script.TenantSettings{Audit: script.AuditStrict})
 		w.publish("lua", "acme/route", `function handle(r) return r end`)
+		w.begun("acme")
 		var reply gateway.Reply
 		err := w.router.Execute(t.Context(), &gateway.Call{Script: "acme/route", Args: [][]byte{[]byte(`1`)}}, &reply)
 		if spool == 1<<20 {

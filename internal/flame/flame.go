@@ -37,7 +37,7 @@ const (
 	charWidth = 7 // of the font, about
 	titleRow  = 34
 	// thinnest is the least width of a box. What is thinner is in the box below it alone.
-	thinnest = 0.5
+	thinnest = 2
 	// deepest is how many rows there are at most.
 	deepest = 128
 	// longest is how many characters of a name are in the image.

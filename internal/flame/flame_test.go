@@ -103,7 +103,7 @@ func TestManyStacks(t *testing.T) {
 		g.Stacks = append(g.Stacks, s)
 	}
 	svg, _, elements := drawn(t, g)
-	if elements["g"] > 128*2*1180 || len(svg) > 4<<20 {
+	if elements["g"] > 128*1180/2 || len(svg) > 16<<20 {
 		t.Errorf("%d boxes in %d bytes", elements["g"], len(svg))
 	}
 }

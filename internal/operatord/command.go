@@ -58,13 +58,6 @@ Every flag can be set by the environment variable behind it.`,
 		Args:    cobra.NoArgs,
 		Version: version.String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-			if err != nil {
-				return fmt.Errorf("find the API server: %w", err)
-			}
-			kube.QPS, kube.Burst = qps, burst
-			kube.UserAgent = "scriptorium-operator/" + version.String()
-			cfg.Kube = kube
 			if serve {
 				cfg.Webhook = &hook
 			}
@@ -73,7 +66,13 @@ Every flag can be set by the environment variable behind it.`,
 				// What libraries log goes where the rest does.
 				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 				klog.SetSlogLogger(log)
-				cfg.Log, cfg.Tracing = log, traces
+				kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+				if err != nil {
+					return fmt.Errorf("find the API server: %w", err)
+				}
+				kube.QPS, kube.Burst = qps, burst
+				kube.UserAgent = "scriptorium-operator/" + version.String()
+				cfg.Kube, cfg.Log, cfg.Tracing = kube, log, traces
 				return Run(cmd.Context(), cfg)
 			})
 		},

@@ -239,7 +239,7 @@ func TestASlowScript(t *testing.T) {
 		s.pass(2 * time.Second)
 		most := 0
 		s.change(func() { most = peak })
-		if n := s.fleet.CandidateCounts(); n != (fleet.CandidateCounts{Testing: 1}) || most < 2 || most > 16 {
+		if n := s.fleet.CandidateCounts(); n != (fleet.CandidateCounts{Testing: 1, Longest: 3 * time.Second}) || most < 2 || most > 16 {
 			t.Errorf("%+v after two seconds, and %d at a time", n, most)
 		}
 	})

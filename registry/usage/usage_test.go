@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +22,29 @@ import (
 // flaky is a store that fails now and then, before or after it has done what it was asked.
 type flaky struct {
 	usage.Store
-	fails  func() bool
-	writes int
+	writes atomic.Int64
+
+	mu     sync.Mutex
+	random *rand.Rand // nil: it does not fail
+}
+
+// use has the store fail at random from now on, or not at all.
+func (f *flaky) use(random *rand.Rand) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.random = random
+}
+
+func (f *flaky) fails() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.random != nil && f.random.IntN(5) == 0
 }
 
 var errFlaky = script.Errorf(script.Unavailable, "", "no such luck")
 
 func (f *flaky) PutUsage(ctx context.Context, term int64, parts []usage.Part) error {
-	f.writes += len(parts)
+	f.writes.Add(int64(len(parts)))
 	if f.fails() {
 		return errFlaky
 	}
@@ -58,7 +75,7 @@ type replicas struct {
 
 func newReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
-	r := &replicas{t: t, store: &flaky{Store: memstore.New(), fails: func() bool { return false }}, agent: map[string]*agent{}}
+	r := &replicas{t: t, store: &flaky{Store: memstore.New()}, agent: map[string]*agent{}}
 	for range n {
 		r.all = append(r.all, r.newLedger())
 	}
@@ -160,7 +177,7 @@ func TestUsageIsKeptByTheHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplicas(t, 2)
 		stop := r.lead(0)
-		r.store.writes = 0
+		r.store.writes.Store(0)
 		for range 3 {
 			for _, agent := range []string{"n1", "n2", "n3"} {
 				r.report(agent, everyone, 5*time.Second, "acme", "shop", "nobody")
@@ -171,8 +188,8 @@ func TestUsageIsKeptByTheHour(t *testing.T) {
 		r.want("a tenant", usage.Filter{Tenant: "acme"}, 9, 3)
 		r.want("the last hour but one", usage.Filter{Tenant: "acme", Since: time.Now().Truncate(time.Hour).Add(-2 * time.Hour), Until: time.Now().Truncate(time.Hour).Add(-time.Hour)}, 3, 1)
 		r.want("another tenant", usage.Filter{Tenant: "zoo"}, 0, 0)
-		if r.store.writes > 3*2*4 {
-			t.Errorf("%d parts were written for two tenants in three hours with a few reports", r.store.writes)
+		if n := r.store.writes.Load(); n > 3*2*4 {
+			t.Errorf("%d parts were written for two tenants in three hours with a few reports", n)
 		}
 		stats := r.all[0].Stats()
 		if stats.Counted != 9 || stats.Repeated != 18 || stats.Unknown != 9 || stats.Clamped != 0 || stats.Dropped != 0 {
@@ -216,10 +233,10 @@ func TestNoUsageIsCountedTwice(t *testing.T) {
 	for _, crashes := range []bool{false, true} {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprintf("crashes=%v,seed=%d", crashes, seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
+			random, flaws := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1)) // of the test, and of the store
 			synctest.Test(t, func(t *testing.T) {
 				r := newReplicas(t, 3)
-				r.store.fails = func() bool { return random.IntN(5) == 0 }
+				r.store.use(flaws)
 				reports, lost, leader := 0, 0, 0
 				stop := r.lead(leader)
 				for range 300 {
@@ -234,14 +251,14 @@ func TestNoUsageIsCountedTwice(t *testing.T) {
 						r.all[leader] = r.newLedger()
 						lost += 30/15 + 1
 					} else {
-						r.store.fails = func() bool { return false }
+						r.store.use(nil)
 						stop()
-						r.store.fails = func() bool { return random.IntN(5) == 0 }
+						r.store.use(flaws)
 					}
 					leader = random.IntN(3)
 					stop = r.lead(leader)
 				}
-				r.store.fails = func() bool { return false }
+				r.store.use(nil)
 				stop()
 				sum, _ := r.read(usage.Filter{})
 				if most := times(reports); sum.Calls > most.Calls || !crashes && sum != most {
