@@ -139,6 +139,8 @@ func TestTheChartsFiles(t *testing.T) {
 		}
 		originals = append(originals, found...)
 	}
+	// `go run ./deploy/observability/generate` writes these, and its own test compares them.
+	copies = slices.DeleteFunc(copies, func(path string) bool { return slices.Contains([]string{"dashboards", "rules.yaml"}, filepath.Base(path)) })
 	if len(copies) != len(originals) {
 		t.Errorf("the chart has %d files, of %d: run `make generate`", len(copies), len(originals))
 	}

@@ -177,7 +177,7 @@ func TestOwners(t *testing.T) {
 		"sigs.k8s.io/controller-runtime":     {"operator", "internal/operatord", "deploy/validate", "e2e"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
 		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},
-		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector"},
+		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector", "internal/demo"},
 		"k8s.io":                             {"operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {
