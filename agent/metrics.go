@@ -29,12 +29,7 @@ func (a *Agent) measure(loaded *store.Loaded) error {
 		Name: "scriptorium_agent_untrusted_scripts",
 		Help: "Live scripts that would not be loaded again: the key of their publisher is not among the tenants' keys any more.",
 	}, func() float64 { return float64(len(a.unsigned.troubles(a.state.table))) })
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "scriptorium_agent_info", Help: "1, with the name and the version of the agent.",
-		ConstLabels: prometheus.Labels{"agent": a.cfg.Name, "version": a.cfg.Software},
-	})
-	info.Set(1)
-	for _, c := range []prometheus.Collector{refused, values, held, unsigned, info, disk{a}} {
+	for _, c := range []prometheus.Collector{refused, values, held, unsigned, disk{a}} {
 		if err := a.cfg.Metrics.Register(c); err != nil {
 			return fmt.Errorf("register the agent's metrics: %w", err)
 		}

@@ -199,7 +199,7 @@ func accessRules(values []string) (rules []string) {
 func (d *Daemon) serve(cfg Config, access *gateway.Access, port *port) error {
 	executor, shared := d.agent.Executor(), budget.New(gateway.DefaultBudget)
 	conns := budget.OwnConnections(gateway.IdleBytes)
-	if err := registerConnections(cfg.Metrics, conns); err != nil {
+	if err := errors.Join(registerConnections(cfg.Metrics, conns), registerInfo(cfg.Metrics, cfg.Name)); err != nil {
 		return err
 	}
 	overHTTP := httpsock.Options{

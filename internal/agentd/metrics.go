@@ -8,9 +8,18 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+// registerInfo makes a metric that names the agent. Programs that embed one have a label for that.
+func registerInfo(reg prometheus.Registerer, name string) error {
+	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "scriptorium_agent_info", Help: "1, with the name and the version of the agent.",
+		ConstLabels: prometheus.Labels{"agent": name, "version": version.String()},
+	}, func() float64 { return 1 }))
+}
 
 // registerConnections makes metrics of the connections of the sockets.
 func registerConnections(reg prometheus.Registerer, conns *budget.Connections) error {
