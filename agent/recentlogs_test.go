@@ -43,12 +43,20 @@ func newAsker(t *testing.T, r *registry) *asker {
 // ask returns the parts of the agent's answer.
 func (a *asker) ask(tenant string, maxBytes int64, m *eventv1.RecentLogsQuery) (parts []*eventv1.Answer) {
 	a.t.Helper()
+	return a.await(a.send(&eventv1.Query{Tenant: tenant, MaxBytes: maxBytes, Kind: &eventv1.Query_RecentLogs{RecentLogs: m}}))
+}
+
+// send sends a query, and returns its id.
+func (a *asker) send(q *eventv1.Query) string {
 	a.asked++
-	id := fmt.Sprint("q", a.asked)
-	a.r.send(subjects.Query(), &eventv1.Query{
-		Fleet: "f", Id: id, Tenant: tenant, SentAt: timestamppb.Now(), Timeout: durationpb.New(30 * time.Second), MaxBytes: maxBytes,
-		Kind: &eventv1.Query_RecentLogs{RecentLogs: m},
-	})
+	q.Fleet, q.Id, q.SentAt, q.Timeout = "f", fmt.Sprint("q", a.asked), timestamppb.Now(), durationpb.New(30*time.Second)
+	a.r.send(subjects.Query(), q)
+	return q.GetId()
+}
+
+// await returns the parts of the next answer, which is to the query.
+func (a *asker) await(id string) (parts []*eventv1.Answer) {
+	a.t.Helper()
 	for {
 		msg, err := a.answers.NextMsg(30 * time.Second)
 		if err != nil {

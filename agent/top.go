@@ -17,8 +17,8 @@ import (
 
 // Bounds of how an agent counts for a registry.
 const (
-	// maxTops at a time: each keeps the figures of all scripts that it is about.
-	maxTops          = 4
+	// maxTops at a time, as many as a registry asks for: each keeps the figures of all scripts that it is about.
+	maxTops          = 8
 	maxTopPeriod     = 10 * time.Second
 	defaultTopPeriod = 2 * time.Second
 	maxTopScripts    = 1000
@@ -40,6 +40,9 @@ func (a *Agent) top(ctx context.Context, q *eventv1.Query, send answer.Send) err
 		period = defaultTopPeriod
 	}
 	of := script.Name{Tenant: q.GetTenant(), Script: m.GetName()}
+	if a.calls.IsOther(of) {
+		return script.Errorf(script.Unavailable, "", "the agent counts %v among others: more scripts are called than agentd --metrics-scripts allows for", of)
+	}
 	before := a.calls.Sample(of)
 	timer := time.NewTimer(min(period, maxTopPeriod))
 	defer timer.Stop()

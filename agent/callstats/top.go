@@ -7,6 +7,16 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
+// IsOther reports whether calls of the script count among those of others.
+func (s *Stats) IsOther(name script.Name) bool {
+	r := s.cfg.Table.Get(name.String())
+	if r == nil {
+		return false
+	}
+	cell := r.Meter.Load()
+	return cell != nil && cell.Shared
+}
+
 // Sample is what was counted of some scripts at a moment.
 type Sample struct {
 	of     script.Name

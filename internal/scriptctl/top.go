@@ -133,6 +133,9 @@ func topText(of script.Name) string {
 	return of.Tenant
 }
 
+// topPasses are errors that pass: the registry, or its agents, are away or busy.
+var topPasses = []script.Kind{script.Unavailable, script.Limit, script.Overloaded}
+
 // topLive draws what is counted again and again. A registry that goes away is waited for.
 func (a *app) topLive(ctx context.Context, client *registryclient.Client, f registryclient.TopFilter) error {
 	screen, table := &canvas{out: a.Out, size: a.Size}, &grid{}
@@ -145,9 +148,9 @@ func (a *app) topLive(ctx context.Context, client *registryclient.Client, f regi
 		case err == nil:
 			shown = true
 			view := viewOfTop(&found)
-			lines := append([]string{topLine(&view)}, table.lines(topRows(&found))...)
-			screen.draw(append(lines, topNotes(&found)...))
-		case !shown || script.KindOf(err) != script.Unavailable:
+			lines := append([]string{topLine(&view)}, topNotes(&found)...) // which a small terminal shows, too
+			screen.draw(append(lines, table.lines(topRows(&found))...))
+		case !shown || !slices.Contains(topPasses, script.KindOf(err)):
 			return err
 		default:
 			screen.draw([]string{plain(err.Error()) + "; trying again"})

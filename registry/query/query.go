@@ -92,7 +92,7 @@ type Question struct {
 	// AgentBytes bounds the answer of each agent; DefaultAgentBytes if 0. In a large fleet they may send
 	// less, so that all answers fit into Bytes.
 	AgentBytes int64
-	// Bytes bounds all answers together; DefaultBytes if 0.
+	// Bytes bounds all answers together; DefaultBytes if 0. In a very large fleet it is what each agent may send at least.
 	Bytes int64
 	// Query has the kind; the Asker sets the rest.
 	Query *eventv1.Query
@@ -152,7 +152,7 @@ func (a *Asker) Ask(ctx context.Context, q Question, take func(Part)) (Result, e
 	if len(in.waiting) == 0 {
 		return in.end(), nil
 	}
-	if err := a.begin(in, &q); err != nil {
+	if err := a.begin(in); err != nil {
 		return Result{}, err
 	}
 	defer a.over(in)
@@ -190,19 +190,19 @@ func (a *Asker) targets(q *Question) []Target {
 }
 
 // begin makes room for the inquiry, and listens for answers.
-func (a *Asker) begin(in *inquiry, q *Question) error {
+func (a *Asker) begin(in *inquiry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	by := 0
 	for _, other := range a.queries {
-		if other.caller == q.Caller {
+		if other.caller == in.caller {
 			by++
 		}
 	}
 	switch {
 	case by >= maxQueriesBy:
-		return script.Errorf(script.Limit, "", "%d queries of %.80q are in progress at this registry, the most for one caller: wait until one ends", by, q.Caller)
-	case len(a.queries) >= maxQueries || a.bytes+q.Bytes > maxBytes:
+		return script.Errorf(script.Limit, "", "%d queries of %.80q are in progress at this registry, the most for one caller: wait until one ends", by, in.caller)
+	case len(a.queries) >= maxQueries || a.bytes+in.bytes > maxBytes:
 		return script.Errorf(script.Limit, "", "too many queries are in progress at this registry: ask another replica, or again later")
 	}
 	if a.stop == nil {
@@ -213,7 +213,7 @@ func (a *Asker) begin(in *inquiry, q *Question) error {
 		a.stop = stop
 	}
 	a.queries[in.query.GetId()] = in
-	a.bytes += q.Bytes
+	a.bytes += in.bytes
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 
 // newInquiry returns a query to the targets, with all but the fleet and the time.
 func newInquiry(q *Question, targets []Target, take func(Part)) *inquiry {
-	in := &inquiry{caller: q.Caller, bytes: q.Bytes, left: q.Bytes, take: take, waiting: map[string]*asked{}, done: make(chan struct{})}
+	in := &inquiry{caller: q.Caller, take: take, waiting: map[string]*asked{}, done: make(chan struct{})}
 	for _, t := range targets {
 		if t.Answers {
 			in.waiting[t.Agent] = &asked{identity: t.Identity}
@@ -260,7 +260,8 @@ func newInquiry(q *Question, targets []Target, take func(Part)) *inquiry {
 		}
 	}
 	n := len(in.waiting)
-	in.each = min(q.AgentBytes, max(q.Bytes/int64(max(n, 1)), minAgentBytes))
+	in.bytes = max(q.Bytes, int64(n)*min(q.AgentBytes, minAgentBytes))
+	in.left, in.each = in.bytes, min(q.AgentBytes, in.bytes/int64(max(n, 1)))
 	in.query = &eventv1.Query{
 		Id: rand.Text(), Agents: q.Agents, Tenant: q.Tenant, Timeout: durationpb.New(q.Timeout), MaxBytes: in.each, Kind: q.Query.GetKind(),
 	}

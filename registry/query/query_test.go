@@ -366,6 +366,24 @@ func TestALargeFleet(t *testing.T) {
 	})
 }
 
+// TestAVeryLargeFleet: all agents have room for what each may send at least.
+func TestAVeryLargeFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const agents = 10_000
+		a := newAir()
+		for i := range agents {
+			name := fmt.Sprint("n", i)
+			a.agents[name] = &agent{name: name, identity: "agents", air: a, answer: func(a *agent, q *eventv1.Query) {
+				a.say(q, nil, strings.Repeat("x", int(q.GetMaxBytes())-128))
+			}}
+		}
+		result, err := a.asker().Ask(t.Context(), question(), func(query.Part) {})
+		if err != nil || len(result.Answered) != agents {
+			t.Errorf("%d of %d answered, %d failed, %v", len(result.Answered), agents, len(result.Failed), err)
+		}
+	})
+}
+
 // TestBoundsOfQueries: neither one caller nor all together keep more than some queries in progress.
 func TestBoundsOfQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,6 +26,10 @@ type oracle struct{}
 
 func (oracle) Ask(ctx context.Context, q query.Question, take func(query.Part)) (query.Result, error) {
 	m := q.Query.GetRecentLogs()
+	if q.Query.GetTop() != nil {
+		topsAsked <- struct{}{}
+		<-time.After(q.Timeout)
+	}
 	if m == nil {
 		return askProfile(q, take)
 	}

@@ -21,9 +21,14 @@ func (s *registryService) Top(ctx context.Context, m *registryv1.TopRequest) (*r
 	if s.tops == nil {
 		return nil, script.Errorf(script.Unavailable, "", "this registry has no NATS, over which agents answer: ask another replica")
 	}
-	found, err := s.tops.Read(ctx, top.Request{
+	waits, cancel := s.untilDraining(ctx)
+	defer cancel()
+	found, err := s.tops.Read(waits, top.Request{
 		Caller: who.Subject, Of: of, Period: m.GetPeriod().AsDuration(), Sort: m.GetSort(), Limit: int(m.GetLimit()),
 	})
+	if err != nil && ctx.Err() == nil && waits.Err() != nil {
+		return nil, errStopping()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ package top
 import (
 	"cmp"
 	"context"
-	"math"
+	"math/big"
 	"slices"
 	"sync"
 	"time"
@@ -30,13 +30,14 @@ const (
 	patience   = 3 * time.Second // for the answers, besides the period
 	agentBytes = 256 << 10
 	allBytes   = 16 << 20
-	// maxKept scripts are added up: twice as many as are shown, as agents do not all tell of the same.
+	// maxKept scripts are added up at a time. When there are more, the MaxScripts that come first so far stay.
 	maxKept = 2 * MaxScripts
 	// maxAsked are asked at a time at this registry, and maxAskedBy one caller: others ask for something else.
 	maxAsked   = 8
 	maxAskedBy = 2
-	// mostCalls that an agent can have had in a period.
-	mostCalls = 1 << 40
+	// mostCalls that an agent can have had in a period, and mostProcessors that it can have kept busy.
+	mostCalls      = 1 << 40
+	mostProcessors = 1024
 )
 
 // The orders of scripts.
@@ -171,7 +172,7 @@ func (t *Tops) fly(q question, f *flight) {
 		defer t.mu.Unlock()
 		delete(t.flying, q)
 	}()
-	s := &sums{of: q.of, scripts: map[script.Name]*sum{}}
+	s := &sums{question: q, scripts: map[script.Name]*sum{}, agents: map[string]int{}}
 	// The asker ends it in time: those who wait for it may be gone, and others may have come.
 	result, err := t.asker.Ask(context.Background(), query.Question{
 		Caller: f.caller, Tenant: q.of.Tenant, Timeout: q.period + patience, AgentBytes: agentBytes, Bytes: allBytes,
@@ -183,14 +184,15 @@ func (t *Tops) fly(q question, f *flight) {
 		f.err = err
 		return
 	}
-	f.top = s.top(q)
+	f.top = s.top()
 	f.top.Result = result
 }
 
 // sums add up what agents counted.
 type sums struct {
-	of        script.Name
+	question
 	scripts   map[script.Name]*sum
+	agents    map[string]int // a number for each
 	total     sum
 	truncated bool
 }
@@ -198,34 +200,41 @@ type sums struct {
 type sum struct {
 	Rates
 	buckets histogram.Buckets
+	from    big.Int // has a bit for each agent that told of the script
 }
 
-// take adds what an agent says of scripts that it may speak of, and that are asked for.
+// take adds what an agent says of scripts that it may speak of, and that are asked for: once of each.
 func (s *sums) take(p query.Part) {
 	m := p.Answer.GetTop()
-	seconds := m.GetPeriod().AsDuration().Seconds()
-	if seconds <= 0 {
+	if m == nil {
 		return
 	}
+	agent, known := s.agents[p.Agent]
+	if !known {
+		agent = len(s.agents)
+		s.agents[p.Agent] = agent
+	}
+	seconds := max(m.GetPeriod().AsDuration(), s.period).Seconds() // none counts for less than it was asked to
 	for _, one := range m.GetScripts() {
 		name := script.Name{Tenant: one.GetTenant(), Script: one.GetName()}
-		buckets, ok := histogram.FromSparse(int(one.GetFirstBucket()), one.GetBuckets())
-		if !ok || one.GetCalls() > mostCalls || !s.asks(name) || !p.Tenants.Matches(name.Tenant) || name.Validate() != nil {
+		buckets, ok := readBuckets(one)
+		if !ok || !s.asks(name) || !p.Tenants.Matches(name.Tenant) || name.Validate() != nil {
 			continue
 		}
 		into := s.scripts[name]
-		switch {
-		case into != nil:
-		case len(s.scripts) >= maxKept:
-			s.truncated = true
-		default:
+		if into == nil {
 			into = &sum{Rates: Rates{Script: name}}
 			s.scripts[name] = into
 		}
-		if into != nil {
-			into.add(one, seconds, &buckets)
+		if into.from.Bit(agent) == 1 {
+			continue
 		}
+		into.from.SetBit(&into.from, agent, 1)
+		into.add(one, seconds, &buckets)
 		s.total.add(one, seconds, &buckets)
+		if len(s.scripts) >= maxKept {
+			s.trim()
+		}
 	}
 	if m.GetOthers().GetCalls() > 0 && m.GetOthers().GetCalls() <= mostCalls {
 		s.truncated = true
@@ -233,35 +242,58 @@ func (s *sums) take(p query.Part) {
 	}
 }
 
+// readBuckets returns the latencies of the calls; ok is false if these are not of so many calls, or cannot be so many.
+func readBuckets(m *eventv1.ScriptTop) (b histogram.Buckets, ok bool) {
+	calls := m.GetCalls()
+	if calls == 0 || calls > mostCalls || slices.ContainsFunc(m.GetBuckets(), func(n uint64) bool { return n > calls }) {
+		return b, false
+	}
+	b, ok = histogram.FromSparse(int(m.GetFirstBucket()), m.GetBuckets())
+	return b, ok && b.Total() == calls
+}
+
 func (s *sums) asks(name script.Name) bool {
 	return (s.of.Tenant == "" || s.of.Tenant == name.Tenant) && (s.of.Script == "" || s.of.Script == name.Script)
+}
+
+// trim makes room: scripts of which agents tell late may come before those of the first agents.
+func (s *sums) trim() {
+	for _, r := range s.sorted()[MaxScripts:] {
+		delete(s.scripts, r.Script)
+	}
+	s.truncated = true
 }
 
 func (s *sum) add(m *eventv1.ScriptTop, seconds float64, buckets *histogram.Buckets) {
 	s.Calls += float64(m.GetCalls()) / seconds
 	s.Errors += float64(min(m.GetErrors(), m.GetCalls())) / seconds
-	s.Processors += max(0, m.GetProcessorTime().AsDuration().Seconds()) / seconds
+	s.Processors += min(max(0, m.GetProcessorTime().AsDuration().Seconds())/seconds, mostProcessors)
 	s.Agents++
 	for i, n := range buckets {
-		s.buckets[i] += min(n, mostCalls, math.MaxUint64-s.buckets[i])
+		s.buckets[i] += n
 	}
 }
 
 // top returns the scripts that come first.
-func (s *sums) top(q question) Top {
-	t := Top{Truncated: s.truncated, Scripts: make([]Rates, 0, len(s.scripts))}
-	for _, one := range s.scripts {
-		t.Scripts = append(t.Scripts, one.rates())
-	}
-	t.Total = s.total.rates()
+func (s *sums) top() Top {
+	t := Top{Scripts: s.sorted(), Total: s.total.rates(), Truncated: s.truncated}
 	t.Total.Agents = 0
-	slices.SortFunc(t.Scripts, func(a, b Rates) int {
-		return cmp.Or(order(q.sort, &b, &a), cmp.Compare(a.Script.String(), b.Script.String()))
-	})
-	if len(t.Scripts) > q.limit {
-		t.Scripts, t.Truncated = t.Scripts[:q.limit], true
+	if len(t.Scripts) > s.limit {
+		t.Scripts, t.Truncated = t.Scripts[:s.limit], true
 	}
 	return t
+}
+
+// sorted returns all scripts, in the order that was asked for.
+func (s *sums) sorted() []Rates {
+	all := make([]Rates, 0, len(s.scripts))
+	for _, one := range s.scripts {
+		all = append(all, one.rates())
+	}
+	slices.SortFunc(all, func(a, b Rates) int {
+		return cmp.Or(order(s.sort, &b, &a), cmp.Compare(a.Script.Tenant, b.Script.Tenant), cmp.Compare(a.Script.Script, b.Script.Script))
+	})
+	return all
 }
 
 func (s *sum) rates() Rates {

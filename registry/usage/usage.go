@@ -10,8 +10,10 @@
 package usage
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,6 +95,10 @@ const (
 	// heard has none to report.
 	forgetAfter = 24 * time.Hour
 	sweepEvery  = 10 * time.Minute
+	// maxSpeakers are known at a time: more than agents that there can be. When there are more, since agents make up
+	// names and leave, those are forgotten that did not report for forgetSoon.
+	maxSpeakers = 100_000
+	forgetSoon  = 2 * time.Minute
 	// repeatedFor is how long a usage is repeated after it was first reported, and a bit.
 	repeatedFor = 20 * time.Second
 )
@@ -120,6 +126,10 @@ func (l *Ledger) Heard(r *fleet.Report) {
 		l.stats.Repeated++
 		return
 	}
+	if !known && len(l.heard) >= maxSpeakers {
+		l.stats.Dropped += uint64(len(u.Tenants))
+		return
+	}
 	l.heard[who] = heard{incarnation: r.Incarnation, sequence: u.Sequence, at: now}
 	if !l.leading {
 		return
@@ -137,12 +147,16 @@ func (l *Ledger) Heard(r *fleet.Report) {
 
 // sweep forgets agents that have reported no usage for long. l.mu is held.
 func (l *Ledger) sweep(now time.Time) {
-	if now.Sub(l.swept) < sweepEvery {
+	every, age := sweepEvery, forgetAfter
+	if len(l.heard) >= maxSpeakers {
+		every, age = time.Second, forgetSoon
+	}
+	if now.Sub(l.swept) < every {
 		return
 	}
 	l.swept = now
 	for who, last := range l.heard {
-		if now.Sub(last.at) >= forgetAfter {
+		if now.Sub(last.at) >= age {
 			delete(l.heard, who)
 		}
 	}
@@ -184,14 +198,7 @@ func (l *Ledger) count(u *fleet.Usage, covers time.Duration, now time.Time) {
 // It reports whether there was such.
 func clamp(u *fleet.Usage, covers time.Duration) (clamped bool) {
 	most := time.Duration(min(max(u.Processors, 1), maxProcessors)) * covers
-	said := 0.0 // the sum may be larger than what a Duration holds
-	for i := range u.Tenants {
-		said += float64(u.Tenants[i].ProcessorTime)
-	}
-	share := 1.0
-	if said > float64(most) {
-		share, clamped = float64(most)/said, true
-	}
+	clamped = share(u.Tenants, most)
 	bound := func(n *uint64, aSecond float64) {
 		if limit := uint64(math.Ceil(most.Seconds() * aSecond)); *n > limit {
 			*n, clamped = limit, true
@@ -199,12 +206,28 @@ func clamp(u *fleet.Usage, covers time.Duration) (clamped bool) {
 	}
 	for i := range u.Tenants {
 		one := &u.Tenants[i]
-		one.ProcessorTime = min(one.ProcessorTime, time.Duration(float64(one.ProcessorTime)*share))
 		bound(&one.Calls, callsASecond)
 		one.Errors = min(one.Errors, one.Calls)
 		bound(&one.Instructions, instructionsASecond)
 		bound(&one.BytesIn, bytesASecond)
 		bound(&one.BytesOut, bytesASecond)
+	}
+	return clamped
+}
+
+// share bounds the sum of the processor times. It takes from those who said most: what a tenant's own process makes up is
+// not at the cost of others.
+func share(tenants []script.TenantUsage, most time.Duration) (clamped bool) {
+	order := make([]*script.TenantUsage, len(tenants))
+	for i := range tenants {
+		order[i] = &tenants[i]
+	}
+	slices.SortFunc(order, func(a, b *script.TenantUsage) int { return cmp.Compare(a.ProcessorTime, b.ProcessorTime) })
+	for i, one := range order {
+		if fair := most / time.Duration(len(order)-i); one.ProcessorTime > fair {
+			one.ProcessorTime, clamped = fair, true
+		}
+		most -= one.ProcessorTime
 	}
 	return clamped
 }

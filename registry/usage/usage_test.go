@@ -336,6 +336,45 @@ func TestWhatCannotBeIsClamped(t *testing.T) {
 	})
 }
 
+// TestALieIsNotAtTheCostOfOthers: the process of a tenant that makes up figures takes nothing from the tenants beside it.
+func TestALieIsNotAtTheCostOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplicas(t, 1)
+		stop := r.lead(0)
+		lie := script.Usage{Calls: 1, ProcessorTime: math.MaxInt64}
+		r.all[0].Heard(&fleet.Report{Agent: "n1", Incarnation: "1", Usage: &fleet.Usage{
+			Sequence: 1, Covers: time.Minute, Processors: 2, Tenants: []script.TenantUsage{{Tenant: "evil", Usage: lie}, {Tenant: "acme", Usage: used}, {Tenant: "evil-2", Usage: lie}},
+		}})
+		stop()
+		r.want("the tenant beside", usage.Filter{Tenant: "acme"}, 1, 1)
+		if sum, _ := r.read(usage.Filter{}); sum.ProcessorTime > 2*(time.Minute+10*time.Second) {
+			t.Errorf("the calls ran for %v on two processors in a minute", sum.ProcessorTime)
+		}
+	})
+}
+
+// TestAgentsThatComeAndGo under new names take no more memory than agents may, and others count again soon.
+func TestAgentsThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplicas(t, 1)
+		stop := r.lead(0)
+		r.report("n1", everyone, 0, "acme")
+		for i := range 110_000 {
+			r.all[0].Heard(&fleet.Report{Agent: fmt.Sprint("made-up-", i), Incarnation: "1", Leaving: true, Usage: &fleet.Usage{
+				Sequence: 1, Covers: time.Minute, Processors: 2, Tenants: []script.TenantUsage{{Tenant: "nobody", Usage: used}},
+			}})
+		}
+		if dropped := r.all[0].Stats().Dropped; dropped != 10_001 {
+			t.Errorf("the usage of %d agents was dropped, want that of all above 100,000", dropped)
+		}
+		r.report("n1", everyone, 0, "acme")
+		pass(3 * time.Minute)
+		r.report("n2", everyone, 0, "acme")
+		stop()
+		r.want("in the end", usage.Filter{Tenant: "acme"}, 3, 1)
+	})
+}
+
 // TestAnHourHasRoomForSoManyTenants: what agents make up cannot fill the store.
 func TestAnHourHasRoomForSoManyTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
