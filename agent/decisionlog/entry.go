@@ -204,21 +204,20 @@ func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
 		if plain { // an engine's JSON is as short as Append's
 			return append(dst, reply.Value(i)...)
 		}
-		pointer := pointers.of(resultPointer, e.Results, i)
-		start := len(dst)
-		to, kept, err := e.masker.Append(dst, reply.Value(i), pointer, p.result)
+		to, kept, err := e.masker.Append(dst, reply.Value(i), pointers.of(resultPointer, e.Results, i), p.result)
 		switch {
 		case err != nil:
 			failed = true
 		case !kept && e.Results > 1:
 			to = append(to, "null"...)
-		case kept:
-			to = e.masker.Scrub(to, start, pointer)
 		}
 		return to
 	})
-	if failed {
+	switch {
+	case failed:
 		e.Result, e.Erased = e.Result[:0], appendItem(e.Erased, resultPointer)
+	case len(e.Result) > 0: // each may have a piece of what is masked in another
+		e.Result = e.masker.Scrub(e.Result, 0, resultPointer)
 	}
 }
 
