@@ -91,18 +91,32 @@ func (s *specs) get(ctx context.Context, d script.Digest) (Running, error) {
 // Running returns what the version of the release with the number, which it retains, runs with.
 // It allocates nothing for what Runs here.
 func (p *Programs) Running(ctx context.Context, r *Release, number uint64) (Running, error) {
-	here := Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions}
+	if with, known := r.Here(number); known {
+		return with, nil
+	}
+	if e := r.edition(number); e != nil {
+		return p.specs.get(ctx, e.spec)
+	}
+	return r.here(), nil
+}
+
+// Here returns what the version with the number runs with, if the release itself says that.
+func (r *Release) Here(number uint64) (with Running, known bool) {
 	switch {
 	case number == r.Runs.Number:
-		return here, nil
+		return r.here(), true
 	case r.active != nil && number == r.active.Number:
-		return running(r.active.Spec), nil
+		return running(r.active.Spec), true
 	case r.Candidate != nil && number == r.Candidate.Version.Number:
-		return running(r.Candidate.Spec), nil
+		return running(r.Candidate.Spec), true
 	}
 	e := r.edition(number)
-	if e == nil || e.spec.IsZero() || e.spec == r.Runs.Spec { // an older registry has one for all
-		return here, nil
+	if e == nil || !e.spec.IsZero() && e.spec != r.Runs.Spec {
+		return Running{}, false
 	}
-	return p.specs.get(ctx, e.spec)
+	return r.here(), true // an older registry has one for all
+}
+
+func (r *Release) here() Running {
+	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions}
 }

@@ -141,7 +141,7 @@ func (e *Entry) take(of *execute.Ended, p *policy) {
 	e.Revision, e.Staleness = reply.Position.Revision, reply.Position.Staleness
 	e.Protocol, e.Caller, e.OnResponse = call.Origin.Protocol, call.Origin.Caller, call.OnResponse
 	e.masker.Reset(p.masks)
-	unseen := e.takeInput(call.Args, p)
+	unseen := e.takeInput(of, p)
 	if of.Err == nil {
 		e.takeResult(of, p, unseen)
 	} else {
@@ -154,9 +154,14 @@ func (e *Entry) take(of *execute.Ended, p *policy) {
 }
 
 // takeInput takes the arguments. unseen: values may have masked parts that nobody has looked at.
-func (e *Entry) takeInput(args [][]byte, p *policy) (unseen bool) {
+func (e *Entry) takeInput(of *execute.Ended, p *policy) (unseen bool) {
+	args := of.Call.Args
 	e.Arguments = len(args)
-	if len(args) == 0 || p.fields&fieldInput == 0 && p.masks.Empty() {
+	switch {
+	case len(args) == 0 || p.fields&fieldInput == 0 && p.masks.Empty():
+		return false
+	case of.Unknown: // the version may have masks; it has not made the error
+		e.Erased = appendItem(e.Erased, inputPointer)
 		return false
 	}
 	size := 0
@@ -204,21 +209,20 @@ func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
 		if plain { // an engine's JSON is as short as Append's
 			return append(dst, reply.Value(i)...)
 		}
-		pointer := pointers.of(resultPointer, e.Results, i)
-		start := len(dst)
-		to, kept, err := e.masker.Append(dst, reply.Value(i), pointer, p.result)
+		to, kept, err := e.masker.Append(dst, reply.Value(i), pointers.of(resultPointer, e.Results, i), p.result)
 		switch {
 		case err != nil:
 			failed = true
 		case !kept && e.Results > 1:
 			to = append(to, "null"...)
-		case kept:
-			to = e.masker.Scrub(to, start, pointer)
 		}
 		return to
 	})
-	if failed {
+	switch {
+	case failed:
 		e.Result, e.Erased = e.Result[:0], appendItem(e.Erased, resultPointer)
+	case len(e.Result) > 0: // each may have a piece of what is masked in another
+		e.Result = e.masker.Scrub(e.Result, 0, resultPointer)
 	}
 }
 

@@ -86,9 +86,9 @@ func (o *output) run(ctx context.Context) {
 		case <-o.closing:
 			closing = true
 		}
-		for o.writeQueue(ctx) && ctx.Err() == nil {
-		}
-		for o.writeSpool(ctx) && ctx.Err() == nil {
+		for again := true; again; { // in turn: neither waits until the other is empty
+			again = o.writeQueue(ctx)
+			again = (o.writeSpool(ctx) || again) && ctx.Err() == nil
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 		err = kept.within(ctx, keepPatience)
 	}
 	if err != nil {
-		return r.refused(entry, err)
+		return NotKept(entry.Tenant, err)
 	}
 	return nil
 }
@@ -126,15 +126,28 @@ func (r *Recorder) Lost(n int64) {
 }
 
 // Kept says when a record is on disk.
-type Kept struct{ commit *spool.Commit }
+type Kept struct {
+	commit  *spool.Commit
+	refused prometheus.Counter
+}
 
-// Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before.
-func (k *Kept) Wait(ctx context.Context) error { return k.commit.Wait(ctx) }
+// Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before: the
+// call fails then. It is called once.
+func (k *Kept) Wait(ctx context.Context) error {
+	err := k.commit.Wait(ctx)
+	if err != nil {
+		k.refused.Inc()
+	}
+	return err
+}
 
 // keepPatience is how long a call waits for its record: a disk that hangs must not hold it up.
 const keepPatience = 5 * time.Second
 
 func (k *Kept) within(ctx context.Context, long time.Duration) error {
+	if ctx.Err() != nil { // the call ended with that, and has its record all the same
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	return k.Wait(ctx)
@@ -165,7 +178,12 @@ func (r *Recorder) Record(e *Entry) (*Kept, error) {
 	return nil, nil
 }
 
-func (r *Recorder) keep(e *Entry) (*Kept, error) {
+func (r *Recorder) keep(e *Entry) (_ *Kept, err error) {
+	defer func() {
+		if err != nil {
+			r.metrics.refused.Inc()
+		}
+	}()
 	if r.spool == nil {
 		return nil, errNoSink
 	}
@@ -176,13 +194,7 @@ func (r *Recorder) keep(e *Entry) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{commit}, nil
-}
-
-// refused is what a call fails with whose record is not kept.
-func (r *Recorder) refused(e *Entry, err error) error {
-	r.metrics.refused.Inc()
-	return NotKept(e.Tenant, err)
+	return &Kept{commit, r.metrics.refused}, nil
 }
 
 // NotKept is what a call of the tenant fails with whose record is not kept.

@@ -80,6 +80,12 @@ func TestRecordsOfParts(t *testing.T) {
 		"a masked result": {masked(returns(t, call("acme", `{"token":"SECRET-TOKEN"}`), `{"token":1,"copy":["SECRET-TOKEN"]}`, `"SECRET-TOKEN"`), masks), func(r decision.Record) bool {
 			return string(r.Result) == `[{"token":"***","copy":["***"]},"***"]` && len(r.Masked) == 4
 		}},
+		"a masked result after its copy": {masked(returns(t, call("acme"), `"see SECRET-TOKEN"`, `{"token":"SECRET-TOKEN"}`), masks), func(r decision.Record) bool {
+			return string(r.Result) == `["***",{"token":"***"}]` && reflect.DeepEqual(r.Masked, []string{"/result/1/token", "/result/0"})
+		}},
+		"masks that nobody knows": {unknown(fails(call("acme", `1`), script.Errorf(script.Unavailable, "", "gone"))), func(r decision.Record) bool {
+			return r.Input == nil && reflect.DeepEqual(r.Erased, []string{"/input"}) && r.Error.Message == "gone"
+		}},
 		"fields": {masked(returns(t, call("acme", `{"a":{"b":1,"c":2}}`), `{"x":1,"y":2}`), &script.Decisions{Sample: 1, Fields: []string{"input.a.b", "result.y"}}), func(r decision.Record) bool {
 			return string(r.Input) == `{"a":{"b":1}}` && string(r.Result) == `{"y":2}` && r.Protocol+r.RequestedBy == "" && r.DurationNS == 0 && r.Outcome == "OK" && r.Revision == "41" &&
 				slices.Equal(r.Partial, []string{"input", "result"})
@@ -102,6 +108,11 @@ func TestRecordsOfParts(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
+}
+
+func unknown(e *execute.Ended) *execute.Ended {
+	e.Unknown = true
+	return e
 }
 
 func masked(e *execute.Ended, d *script.Decisions) *execute.Ended {

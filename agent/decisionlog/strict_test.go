@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -85,4 +87,65 @@ func TestStrictWithoutASink(t *testing.T) {
 			t.Errorf("%s: another tenant's call: %v", name, err)
 		}
 	}
+}
+
+// TestStrictCallWithoutTimeLeft: a call that has run out of time has its record, and ends with what it ended with.
+func TestStrictCallWithoutTimeLeft(t *testing.T) {
+	w := start(t, 1, nil)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		e := fails(call("acme", `1`), script.Errorf(script.Timeout, "", "the call's time ran out"))
+		e.Settings.Audit = script.AuditStrict
+		if err := w.Ended(over, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused := w.counter(t, "scriptorium_decision_log_refused_calls_total"); refused != 0 {
+		t.Errorf("%v calls were refused", refused)
+	}
+}
+
+// TestRefusedRecordsOfProcesses count, as those of calls that ended here.
+func TestRefusedRecordsOfProcesses(t *testing.T) {
+	w := start(t, 1, func(c *decisionlog.Config) { c.SpoolBytes = 1 })
+	e := decisionlog.Handed(&workerv1.Record{}, "acme", true, time.Now())
+	defer e.Release()
+	if _, err := w.Record(e); err == nil {
+		t.Error("there is room")
+	}
+	if refused := w.counter(t, "scriptorium_decision_log_refused_calls_total"); refused != 1 {
+		t.Errorf("%v calls were refused", refused)
+	}
+}
+
+// flooded is a sink for which there is another record whenever it has written.
+type flooded struct {
+	memory
+	more func()
+}
+
+func (f *flooded) Write(ctx context.Context, records [][]byte) error {
+	f.more()
+	return f.memory.Write(ctx, records)
+}
+
+// TestStrictBesideAFlood: a tenant that keeps a sink busy does not keep the records of a strict audit from it.
+func TestStrictBesideAFlood(t *testing.T) {
+	sink := &flooded{}
+	w := start(t, 1, func(c *decisionlog.Config) { c.Outputs[0].Sink = sink })
+	send := func(e *execute.Ended) {
+		if err := w.Ended(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+	}
+	loud := call("loud", `1`)
+	loud.Decisions = all
+	sink.more = func() { send(loud) }
+	send(loud)
+	eventually(t, func() bool { return len(sink.all()) > 2 })
+	strict := call("acme", `"strict"`)
+	strict.Settings.Audit = script.AuditStrict
+	send(strict)
+	eventually(t, func() bool { return strings.Contains(strings.Join(sink.all(), ""), `"strict"`) })
 }

@@ -151,7 +151,7 @@ func (x *Executor) answered(at time.Time, err error, reply *gateway.Reply) {
 
 func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, reply *gateway.Reply, trial bool) error {
 	release, number, counts, err := x.pick(asked, trial)
-	c.ended.of(release)
+	c.ended.of(asked, release, number)
 	if err != nil {
 		reply.OnError = x.onError(ctx, release, number)
 		return err
@@ -166,7 +166,7 @@ func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, re
 			return err
 		}
 		release, counts = again, counted
-		c.ended.of(release)
+		c.ended.of(asked, release, number)
 		loaded, err = x.load(ctx, release, number, reply)
 	}
 	counts = counts && reply.Version == release.Runs.Number
@@ -177,7 +177,7 @@ func (x *Executor) execute(ctx context.Context, c *call, asked *gateway.Call, re
 // what becomes of the release's candidate.
 func (x *Executor) run(ctx context.Context, c *call, release *cache.Release, loaded *loaded, counts bool, asked *gateway.Call, reply *gateway.Reply) error {
 	c.settings = x.tenants(release.Name.Tenant).OrDefaults()
-	c.ended.Decisions, c.ended.Settings = loaded.Decisions, &c.settings
+	c.ended.Decisions, c.ended.Unknown, c.ended.Settings = loaded.Decisions, false, &c.settings
 	limits := loaded.Limits.AtMost(c.settings.Limits)
 	c.admission = admission.Call{
 		Tenant: release.Name.Tenant, Script: release.Name.Script, Settings: &c.settings,

@@ -35,6 +35,8 @@ type Ended struct {
 	Ran time.Duration
 	// Decisions are of the version that the call is of, as far as one was found.
 	Decisions *script.Decisions
+	// Unknown: that version did not run, and nobody knows its Decisions. These are those of another.
+	Unknown bool
 	// Settings are the tenant's; nil if the call did not get so far.
 	Settings *script.TenantSettings
 	// Used is what the program used; zero if it did not run.
@@ -66,13 +68,25 @@ func (e *Ended) Show(ctx context.Context, observers []Observer, err error) error
 // Unrun returns a call that has ended without an executor, of the release if that is not nil.
 func Unrun(asked *gateway.Call, reply *gateway.Reply, release *cache.Release, start time.Time) *Ended {
 	e := &Ended{Call: asked, Reply: reply, Start: start, Took: time.Since(start)}
-	e.of(release)
+	ref, _ := script.ParseRef(asked.Script) // what is none names no version
+	e.of(asked, release, ref.Version)
 	return e
 }
 
-// of notes the release that was found.
-func (e *Ended) of(r *cache.Release) {
-	if e.Release = r; r != nil {
+// of notes the release that was found, and what the version of it that is called says of records: the
+// one with the number, or the one that the call's key runs if that is 0.
+func (e *Ended) of(asked *gateway.Call, r *cache.Release, number uint64) {
+	if e.Release = r; r == nil {
+		return
+	}
+	if number == 0 {
+		if r.Keyed != nil && editionOf(asked) == nil {
+			r = r.For(asked.KeyFrom(r.KeySource()))
+		}
+		number = r.Runs.Number
+	}
+	with, known := r.Here(number)
+	if e.Decisions, e.Unknown = with.Decisions, !known; !known {
 		e.Decisions = r.Decisions
 	}
 }

@@ -2,7 +2,9 @@ package execute_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -20,6 +22,45 @@ type observer struct {
 func (o *observer) Ended(_ context.Context, e *execute.Ended) error {
 	o.seen, o.calls = *e, o.calls+1
 	return o.instead
+}
+
+// TestDecisionsOfCallsThatDoNotRun are those of the version that is called, as far as the agent knows it.
+func TestDecisionsOfCallsThatDoNotRun(t *testing.T) {
+	o := &observer{}
+	n := &node{observers: []execute.Observer{o}}
+	n.start(t, lua.New(), 1<<20, 1, 1)
+	old, live := &script.Decisions{Errors: true, Mask: []string{"token"}}, &script.Decisions{Sample: 1}
+	n.publish("route", func(r *script.Release) {
+		for i, d := range []*script.Decisions{old, live} {
+			s := script.Spec{Decisions: d}
+			r.Retained[i] = r.Retained[i].With(s)
+			r.Active, r.Settings.Spec = r.Retained[i], s
+		}
+		r.Candidate = &script.Candidate{Version: r.Retained[0], Spec: script.Spec{Decisions: old}, Attempt: 1}
+		r.Enabled = false
+	}, `return 1`, `return 2`)
+	n.publish("lost", func(r *script.Release) {
+		r.Retained[0] = r.Retained[0].With(script.Spec{Decisions: old})
+		r.Active = r.Retained[1].With(script.Spec{Decisions: live})
+		r.Settings.Spec = script.Spec{Decisions: live}
+	}, `return 1`, `return 2`)
+	for ref, want := range map[string]struct {
+		decisions *script.Decisions
+		unknown   bool
+	}{
+		"acme/route": {live, false}, "acme/route@2": {live, false}, "acme/route@1": {old, false},
+		"acme/lost": {live, false}, "acme/lost@1": {live, true}, "acme/lost@9": {live, true},
+	} {
+		asked := &gateway.Call{Script: ref}
+		_ = n.Execute(t.Context(), asked, &gateway.Reply{})
+		name, _, _ := strings.Cut(ref, "@")
+		unrun := execute.Unrun(asked, &gateway.Reply{}, n.table.Get(name), time.Now())
+		for _, e := range []*execute.Ended{&o.seen, unrun} {
+			if !e.Decisions.Equal(want.decisions) || e.Unknown != want.unknown {
+				t.Errorf("%s: %v, unknown: %v", ref, e.Decisions, e.Unknown)
+			}
+		}
+	}
 }
 
 func TestObserversSeeEachCall(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 
 // execute forwards a call to the tenant's process, and waits for one if there is none
 // just now. Used gets what the process says that the call used. A trial is a call that one of a script's
-// tests makes. ran: the process has the call, and lived to count it.
-func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (ran bool, err error) {
+// tests makes.
+func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply, used *engine.Used, trial bool) (course, error) {
 	key, runs := t.keyed(call)
 	edition, chained := call.Edition.(*cache.Release)
 	asked, limits := call.Script, script.Limits{}
@@ -40,7 +40,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 	}
 	if t.calls.Add(1) > maxForwarded {
 		t.calls.Add(-1)
-		return false, script.Errorf(script.Overloaded, "tenant", "%d calls of tenant %s are on their way to its process, the most that this agent takes: try again", maxForwarded, t.name)
+		return notRun, script.Errorf(script.Overloaded, "tenant", "%d calls of tenant %s are on their way to its process, the most that this agent takes: try again", maxForwarded, t.name)
 	}
 	defer t.calls.Add(-1)
 	p, err := t.process(ctx)
@@ -48,7 +48,7 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		p, err = t.process(ctx)
 	}
 	if err != nil {
-		return false, err
+		return notRun, err
 	}
 	defer p.leave()
 	if !chained {
@@ -64,10 +64,13 @@ func (t *tenant) execute(ctx context.Context, call *gateway.Call, reply *gateway
 		if trial {
 			err = t.lostTrial(p, asked, err)
 		}
-		return sent && !errors.Is(err, ErrEnded), err
+		if !sent || errors.Is(err, ErrEnded) {
+			return notRun, err
+		}
+		return unanswered, err
 	}
 	used.Instructions, used.Allocated = resp.GetInstructions(), resp.GetAllocated()
-	return true, believe(resp, limits.ResultBytes, reply)
+	return answered, believe(resp, limits.ResultBytes, reply)
 }
 
 // keyed returns the key of the call, which the process does not look for in the client's request, and

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
@@ -146,4 +148,41 @@ func TestStrictRecordsOfAProcess(t *testing.T) {
 			t.Errorf("%s: %v with %d results", name, err, reply.Len())
 		}
 	}
+}
+
+// TestRecordOfAVersionThatEndsItsProcess has the masks of that version, and not those of the live one.
+func TestRecordOfAVersionThatEndsItsProcess(t *testing.T) {
+	const canary = "CANARY-3f9a"
+	w, sink := recording(t, 0, script.TenantSettings{})
+	w.revision++
+	r := script.Release{Name: script.Name{Tenant: "acme", Script: "dies"}, Revision: w.revision, Enabled: true, Latest: 2}
+	for i, masks := range [][]string{{"token"}, nil} {
+		s := script.Spec{Decisions: &script.Decisions{Sample: 1, Mask: masks}}
+		v := script.Version{Number: uint64(i + 1), Digest: w.keep("overflow"), Engine: "breaking", Size: len("overflow")}.With(s)
+		w.keep(string(s.Document()))
+		r.Active, r.Settings.Spec, r.Retained = v, s, append(r.Retained, v)
+	}
+	w.commit([]script.Object{{Release: &r}})
+	_, _ = w.call("acme/dies@1", `{"token":"`+canary+`"}`)
+	eventually(t, w, "there is a record", func() bool { all, _ := sink.records(t); return len(all) > 0 })
+	if all, text := sink.records(t); strings.Contains(text, canary) || len(all[0].Erased) == 0 {
+		t.Errorf("the record is %s", text)
+	}
+}
+
+// TestStrictCallThatIsGivenUp: the agent keeps its record, since the process may never do so.
+func TestStrictCallThatIsGivenUp(t *testing.T) {
+	w, sink := recording(t, 1<<20, script.TenantSettings{Audit: script.AuditStrict})
+	w.publish("breaking", "acme/slow", "wait")
+	w.publish("lua", "acme/route", `return 1`)
+	w.answer("acme/route")
+	pid := w.pid("acme")
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.callWithin(100*time.Millisecond, "acme/slow"); err == nil {
+		t.Error("a process that is stopped answers")
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	eventually(t, w, "there is a record", func() bool { _, text := sink.records(t); return strings.Contains(text, `"acme/slow"`) })
 }

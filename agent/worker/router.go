@@ -34,14 +34,14 @@ type router struct {
 
 // Execute implements gateway.Executor.
 func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway.Reply) error {
-	start, used, ran := time.Now(), engine.Used{}, false
+	start, used, came := time.Now(), engine.Used{}, notRun
 	name, _, _ := strings.Cut(call.Script, "/")
 	t, err := r.pool.find(name)
 	if err == nil && t == nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
 	for t != nil {
-		if ran, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
+		if came, err = t.execute(ctx, call, reply, &used, r.trial); err != errLeft { //nolint:errorlint // it is never wrapped
 			break
 		}
 		left := t
@@ -60,22 +60,37 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if r.trial {
 		return err
 	}
-	err = r.pool.observe(ctx, call, reply, err, start, used, ran)
+	err = r.pool.observe(ctx, call, reply, err, start, used, came)
 	r.pool.metrics.called(err)
 	return err
 }
 
+// course is what has become of a call that goes to a process.
+type course int
+
+const (
+	notRun     course = iota // no process has it, or lived to count it
+	unanswered               // a process has it, and shows it to its observers when it ends
+	answered                 // a process has done so
+)
+
 // observe shows the call to the observers, and returns what it ends with. The process shows a call that it ran
-// to its own; the agent traces each.
-func (p *Pool) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used, ran bool) error {
-	if ran && p.cfg.Traces == nil {
+// to its own; the agent traces each, and does not take it for granted that the process records what it has
+// not answered.
+func (p *Pool) observe(ctx context.Context, call *gateway.Call, reply *gateway.Reply, err error, start time.Time, used engine.Used, came course) error {
+	var observers []execute.Observer
+	switch tenant, _, _ := strings.Cut(call.Script, "/"); {
+	case came == notRun:
+		observers = p.cfg.Observers
+	case came == unanswered && p.cfg.Records != nil && p.cfg.Node.Tenants.Settings(tenant).Audit == script.AuditStrict:
+		observers = []execute.Observer{p.cfg.Records}
+	}
+	if len(observers) == 0 && p.cfg.Traces == nil {
 		return err
 	}
 	e := execute.Unrun(call, reply, p.releaseOf(call), start)
 	e.Used = used
-	if !ran {
-		err = e.Show(ctx, p.cfg.Observers, err)
-	}
+	err = e.Show(ctx, observers, err)
 	if p.cfg.Traces != nil {
 		err = e.Show(ctx, []execute.Observer{p.cfg.Traces}, err)
 	}

@@ -37,6 +37,7 @@ func TestDecisionLogsThatAreWrong(t *testing.T) {
 		"otlp?x=1":                                 `the option "x" is unknown`,
 		"nats:nats://other":                        "the servers are those of --nats-url",
 		"nats?jetstream=yes":                       `the option jetstream is "yes", want true or false`,
+		"nats;nats?jetstream=true":                 `"nats?jetstream=true" is there twice`,
 		"kafka:broker":                             "begins with no kind of sink: want file, nats, opa, otlp, stdout",
 	} {
 		t.Run(text, func(t *testing.T) {

@@ -63,20 +63,21 @@ func (d *Decisions) open(name string, log *slog.Logger) (opened agent.Decisions,
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
-			if seen[text] || len(seen) == maxDecisionSinks {
-				return opened, fmt.Errorf("%.200q is there twice, or one of more than %d", text, maxDecisionSinks)
-			}
-			seen[text] = true
 			t, err := decisionlog.ParseTarget(text)
 			if err != nil {
 				return opened, err
 			}
-			sink, err := openers.Open(t, decisionlog.Env{Agent: name, Log: log})
+			sink := t.Kind + ":" + t.Where // also with other options: on disk, it has one name
+			if seen[sink] || len(seen) == maxDecisionSinks {
+				return opened, fmt.Errorf("%.200q is there twice, or one of more than %d", text, maxDecisionSinks)
+			}
+			seen[sink] = true
+			to, err := openers.Open(t, decisionlog.Env{Agent: name, Log: log})
 			if err != nil {
 				return opened, err
 			}
 			kinds[t.Kind]++
-			opened.Outputs = append(opened.Outputs, output(t, kinds[t.Kind], sink))
+			opened.Outputs = append(opened.Outputs, output(t, kinds[t.Kind], to))
 		}
 	}
 	return opened, nil

@@ -124,7 +124,7 @@ func (p *replayPrinter) different(d *replay.Different) error {
 		}
 		fmt.Fprintf(&text, "--- %s\n+++ %s\n", from, p.view.To.Name)
 	}
-	fmt.Fprintf(&text, "@@ %s:%d %s decision %s of version %d @@\n", d.File, d.Line, d.Time.UTC().Format(time.RFC3339), d.ID, d.Version)
+	fmt.Fprintf(&text, "@@ %s:%d %s decision %s of version %d @@\n", d.File, d.Line, d.Time.UTC().Format(time.RFC3339), plain(d.ID), d.Version)
 	for _, part := range d.Parts {
 		writePart(&text, "-", part.Pointer, part.From)
 		writePart(&text, "+", part.Pointer, part.To)

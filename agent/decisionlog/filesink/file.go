@@ -67,14 +67,14 @@ var (
 // New opens the file, for this process alone.
 func New(cfg Config) (*File, error) {
 	f := &File{cfg: cfg}
-	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
-		return nil, err
-	}
 	return f, f.open()
 }
 
 // open opens the file, and cuts off what is behind the last whole line: nobody has taken it for written.
 func (f *File) open() error {
+	if err := os.MkdirAll(filepath.Dir(f.cfg.Path), 0o700); err != nil {
+		return err
+	}
 	info, err := os.Stat(f.cfg.Path)
 	if err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeCharDevice == 0 {
 		return fmt.Errorf("%s is neither a file nor a character device", f.cfg.Path)
@@ -167,22 +167,40 @@ func (f *File) ready() error {
 	if f.device {
 		return nil
 	}
-	if f.part {
-		if err := f.cut(); err != nil {
-			return err
-		}
+	if err := f.shorten(); err != nil {
+		return err
 	}
-	if now := time.Now(); now.Sub(f.checked) >= time.Second {
-		f.checked = now
-		if f.moved() {
-			return f.reopen()
-		}
+	full, now := f.cfg.MaxBytes > 0 && f.size >= f.cfg.MaxBytes, time.Now()
+	if !full && now.Sub(f.checked) < time.Second {
+		return nil
 	}
-	if f.cfg.MaxBytes > 0 && f.size >= f.cfg.MaxBytes {
+	f.checked = now
+	if f.moved() {
+		return f.reopen()
+	}
+	if full {
 		if err := f.rotate(); err != nil {
 			return fmt.Errorf("rotate: %w", err)
 		}
 		return f.reopen()
+	}
+	return nil
+}
+
+// shorten goes on behind the last whole record, also if somebody has emptied the file.
+func (f *File) shorten() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < f.size {
+		if f.size, err = wholeLines(f.file, info.Size()); err != nil {
+			return err
+		}
+		f.part = f.size < info.Size()
+	}
+	if f.part {
+		return f.cut()
 	}
 	return nil
 }
@@ -203,13 +221,19 @@ func (f *File) reopen() error {
 	return errors.Join(old.Close(), f.open())
 }
 
-// rotate moves the file out of the way, and those before it.
+// rotate moves the file out of the way, and those before it as far as they have to go.
 func (f *File) rotate() error {
 	if f.cfg.Keep == 0 {
 		return os.Remove(f.cfg.Path)
 	}
-	for i := f.cfg.Keep - 1; i > 0; i-- {
-		if err := os.Rename(f.numbered(i), f.numbered(i+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	free := 1
+	for ; free < f.cfg.Keep; free++ {
+		if _, err := os.Lstat(f.numbered(free)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	for i := free - 1; i > 0; i-- {
+		if err := os.Rename(f.numbered(i), f.numbered(i+1)); err != nil {
 			return err
 		}
 	}

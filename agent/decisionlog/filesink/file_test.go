@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/filesink"
@@ -118,6 +119,54 @@ func TestRotatedByOthers(t *testing.T) {
 	}
 	if old, now := read(t, path+".old"), read(t, path); !strings.HasPrefix(old, "one\n0\n") || strings.Count(now, "\n") != 1 {
 		t.Errorf("the old file has %.100q, the new one %q", old, now)
+	}
+}
+
+// TestEmptiedByOthers: what copytruncate of logrotate, or ": >", leaves of the file is whole records.
+func TestEmptiedByOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	sink := must(t, "file:"+path)
+	for left, want := range map[int64]string{0: "three\n", 4: "one\nthree\n", 6: "one\nthree\n"} {
+		write(t, sink, "one", "two")
+		if err := os.Truncate(path, left); err != nil {
+			t.Fatal(err)
+		}
+		write(t, sink, "three")
+		if got := read(t, path); got != want {
+			t.Errorf("of %d bytes became %q, want %q", left, got, want)
+		}
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRemovedByOthers: no rotated file is lost because the file is gone, and the folder comes back.
+func TestRemovedByOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log", "decisions.jsonl")
+	sink := must(t, "file:"+path+"?max-size=1MiB&keep=3")
+	half := strings.Repeat("x", 600_000)
+	for i := range 8 {
+		write(t, sink, fmt.Sprint(i)+half)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // as the agent does, whatever comes of it
+		_ = sink.Write(t.Context(), [][]byte{[]byte("9")})
+	}
+	for name, want := range map[string]string{"": "9", ".1": "4", ".2": "2", ".3": "0"} {
+		if got := read(t, path+name); !strings.HasPrefix(got, want) {
+			t.Errorf("%s begins with %.3q, want %q", "decisions.jsonl"+name, got, want)
+		}
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); read(t, path) == ""; {
+		if err := sink.Write(t.Context(), [][]byte{[]byte("10")}); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the sink does not come back: %v", err)
+		}
 	}
 }
 

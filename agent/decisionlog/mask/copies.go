@@ -8,22 +8,21 @@ import (
 
 // copies finds pieces of masked values in other texts. All texts are as JSON has them between quotes.
 type copies struct {
-	values []byte   // with a 0 behind each, which no text has
-	pieces []uint64 // a hash table of all pieces of the values; 0 is a free place
-	short  [][]byte // values that are shorter than a piece
+	values []byte // with a 0 behind each, which no text has
+	// pieces is a hash table of all pieces of the values, and of whole values that are shorter, with zeros
+	// behind them; 0 is a free place.
+	pieces []uint64
+	short  uint8 // bit n: there is a value of n bytes
 	built  bool
 }
 
 // Sizes of what is looked for, in bytes.
 const (
-	piece    = 8  // what two texts share at least, if one may have come of the other
-	least    = 4  // of a value that is found as a whole
-	maxShort = 64 // values of less than a piece
+	piece = 8 // what two texts share at least, if one may have come of the other
+	least = 4 // of a value that is found as a whole
 )
 
-func (c *copies) reset() {
-	c.values, c.short, c.built = c.values[:0], c.short[:0], false
-}
+func (c *copies) reset() { c.values, c.built = c.values[:0], false }
 
 func (c *copies) held() int { return cap(c.values) + 8*cap(c.pieces) }
 
@@ -43,27 +42,40 @@ func (c *copies) in(text []byte) bool {
 		return false
 	}
 	c.build()
-	for _, value := range c.short {
-		if bytes.Contains(text, value) {
-			return true
+	for ; len(text) >= least; text = text[1:] {
+		p := padded(text)
+		if len(text) >= piece {
+			if _, found := c.find(p); found {
+				return true
+			}
 		}
-	}
-	if len(c.pieces) == 0 {
-		return false
-	}
-	for ; len(text) >= piece; text = text[1:] {
-		if _, found := c.find(binary.LittleEndian.Uint64(text)); found {
-			return true
+		for n := least; n < min(piece, len(text)+1); n++ {
+			if c.short&(1<<n) == 0 {
+				continue
+			}
+			if _, found := c.find(p & (1<<(8*n) - 1)); found {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// padded returns the first bytes of the text, with zeros behind it if it is shorter than a piece.
+func padded(text []byte) uint64 {
+	if len(text) >= piece {
+		return binary.LittleEndian.Uint64(text)
+	}
+	var p [piece]byte
+	copy(p[:], text)
+	return binary.LittleEndian.Uint64(p[:])
 }
 
 func (c *copies) build() {
 	if c.built {
 		return
 	}
-	c.built, c.short = true, c.short[:0]
+	c.built, c.short = true, 0
 	size := 1 << bits.Len(uint(2*len(c.values)))
 	if cap(c.pieces) >= size {
 		c.pieces = c.pieces[:size]
@@ -75,15 +87,19 @@ func (c *copies) build() {
 		end := bytes.IndexByte(rest, 0)
 		value := rest[:end]
 		rest = rest[end+1:]
-		if len(value) < piece && len(c.short) < maxShort {
-			c.short = append(c.short, value)
+		if len(value) < piece {
+			c.short |= 1 << len(value)
+			c.insert(padded(value))
 		}
 		for ; len(value) >= piece; value = value[1:] {
-			p := binary.LittleEndian.Uint64(value)
-			at, _ := c.find(p)
-			c.pieces[at] = p
+			c.insert(padded(value))
 		}
 	}
+}
+
+func (c *copies) insert(p uint64) {
+	at, _ := c.find(p)
+	c.pieces[at] = p
 }
 
 // find returns the place of p in the table.

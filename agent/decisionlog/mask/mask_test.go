@@ -55,6 +55,7 @@ func TestMasks(t *testing.T) {
 		{"a.b.c", `{"a":{"b":{"c":1,"d":2}},"b":{"c":3}}`, `{"a":{"b":{"c":"***","d":2}},"b":{"c":3}}`, `"/input/a/b/c"`},
 		{"a.b", `{"a":null,"a":1,"a":true,"a":{}}`, `{"a":null,"a":1,"a":true,"a":{}}`, ``},
 		// JSON in texts.
+		{"body.password", `{"body":"[1,{\"a\":[2,"}`, `{"body":"***"}`, `"/input/body"`},
 		{"body.password", `{"body":"{\"password\":\"x\",\"user\":\"ü\"}"}`, `{"body":"{\"password\":\"***\",\"user\":\"ü\"}"}`, `"/input/body/password"`},
 		{"body.password", `{"body":"\uFEFF {\"p\\u0061ssword\":1}"}`, `{"body":"{\"password\":\"***\"}"}`, `"/input/body/password"`},
 		{"body.password", `{"body":"\"{\\\"password\\\":1}\""}`, `{"body":"\"{\\\"password\\\":\\\"***\\\"}\""}`, `"/input/body/password"`},
@@ -142,6 +143,51 @@ func TestCopies(t *testing.T) {
 	for text, want := range map[string]bool{"token \"s3cr3t-t0ken\" is bad": true, "pin 4711": true, "no": false, "attempt to index a nil value": false} {
 		if m.Leaks(text) != want {
 			t.Errorf("%q: leaks is not %v", text, want)
+		}
+	}
+}
+
+// TestCopiesOfParts: what a script reads out of a masked text is a copy, too, however the text wrote it.
+func TestCopiesOfParts(t *testing.T) {
+	many := `{"pins":["0000"`
+	for i := range 200 {
+		many += fmt.Sprintf(`,"%04d"`, i)
+	}
+	for _, tt := range []struct {
+		masks, input, text string
+		leaks              bool
+	}{
+		{"pins", many + `]}`, "pin 0199", true},
+		{"pins", many + `]}`, "pin 0200", false},
+		{"pin", `{"pin":"12345"}`, "no 12345", true},
+		{"body", `{"body":"{\"password\":\"\\u65e5\\u672c\\u8a9e\"}"}`, "no user 日本語", true},
+		{"body", `{"body":"[\"a\\tb\\tc\\td\\te\", {"}`, "a\tb\tc\td\te", true},
+		{"body", `{"body":"{\"path\":\"\\u002f\"}"}`, "no path", false},
+		{"body", `{"body":"user=a&password=p%40s%24w%25de"}`, "p@s$w%de is bad", true},
+		{"query.token", `{"query":"?token=12345678"}`, "12345678", true},
+		{"body.x", `{"body":"\"\\u0041BCDEFGH"}`, "ABCDEFGH", false}, // no JSON
+	} {
+		var m mask.Masker
+		m.Reset(mask.NewPaths(strings.Fields(tt.masks)))
+		out, _, err := m.Append(nil, []byte(tt.input), "/input", nil)
+		if err != nil || m.Leaks(tt.text) != tt.leaks {
+			t.Errorf("%s: %s, %v: leaks %q is not %v", tt.input, out, err, tt.text, tt.leaks)
+		}
+	}
+}
+
+// TestAfterAnError: nothing stays of a value that is no JSON.
+func TestAfterAnError(t *testing.T) {
+	for _, broken := range []string{`{"query" 1`, `{"query":`, `[[[`, `{"a":"{\"query\"`, `{"a":"[1,{\"query\" 2"`} {
+		var m mask.Masker
+		m.Reset(mask.NewPaths([]string{"query.token", "a.b"}))
+		if _, _, err := m.Append(nil, []byte(broken), "/input", nil); err == nil && broken[2] != 'a' {
+			t.Errorf("%s is JSON", broken)
+		}
+		m.Reset(mask.NewPaths([]string{"token"}))
+		out, _, err := m.Append(nil, []byte(`"{\"token\":\"s3cr3t\"}"`), "/input", nil)
+		if err != nil || bytes.Contains(out, []byte("s3cr3t")) {
+			t.Errorf("after %s: %s, %v", broken, out, err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Masker struct {
 	masks walk
 	keeps walk
 
-	hiding int    // above 0: what is copied now is below a path
+	hiding int    // 1: what is copied now is below a path; 2: and in a text there
 	texts  int    // how many texts the value is in
 	query  bool   // the value that comes next is of a query string
 	scrub  bool   // copies of masked values are looked for
@@ -68,6 +68,7 @@ func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []by
 		return append(dst, value...), true, nil
 	}
 	m.in, m.at, m.out = value, 0, dst
+	m.query = false // an error may have left it
 	m.points = append(m.points[:0], pointer...)
 	m.keeps.paths = keep
 	alive, ends := m.masks.root()
@@ -181,7 +182,7 @@ func (m *Masker) scalar(p place) (kept bool, err error) {
 	if token == nil {
 		return false, errNotJSON
 	}
-	if m.hiding > 0 && isNumber {
+	if m.hiding == 1 && isNumber {
 		m.copies.add(token)
 	}
 	if m.scrub && isNumber && m.copies.in(token) {
@@ -250,7 +251,7 @@ func (m *Masker) member(p place) (kept bool, err error) {
 	}
 	m.out = append(m.out, '"', ':')
 	written := m.out[begin+1 : len(m.out)-2]
-	if m.hiding > 0 {
+	if m.hiding == 1 {
 		m.copies.add(written)
 	}
 	if m.scrub && m.copies.in(written) {

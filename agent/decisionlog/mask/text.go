@@ -33,8 +33,8 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 	begin := len(m.out) + 1
 	m.out = append(appendText(append(m.out, '"'), text), '"')
 	written := m.out[begin : len(m.out)-1]
-	if m.hiding > 0 {
-		m.copies.add(written)
+	if m.hiding == 1 || m.hiding == 2 && !plain && len(text) >= piece {
+		m.addText(text)
 	}
 	if m.scrub && m.copies.in(written) {
 		m.out = m.out[:begin-1]
@@ -48,16 +48,8 @@ func (m *Masker) inside(p place, text []byte) (kept bool) {
 	if m.texts == maxTexts {
 		return m.maskText(p, text)
 	}
-	outer, out, number, listed, masked := m.scanner, m.out, m.number, m.listed, len(m.masked)
-	m.texts++
-	m.scanner, m.out = scanner{in: bytes.TrimPrefix(text, []byte("\uFEFF"))}, nil
-	behind := m.masks.behind
-	_, err := m.value(place{mask: p.mask, kept: true, depth: p.depth})
-	read := err == nil && m.end()
-	copied := m.out
-	m.texts--
-	m.masks.behind = behind
-	m.scanner, m.out = outer, out
+	number, listed, masked := m.number, m.listed, len(m.masked)
+	copied, read := m.read(place{mask: p.mask, kept: true, depth: p.depth}, text)
 	if !read {
 		m.number, m.listed, m.masked = number, listed, m.masked[:masked]
 		return m.maskText(p, text)
@@ -66,10 +58,34 @@ func (m *Masker) inside(p place, text []byte) (kept bool) {
 	return p.kept
 }
 
+// read copies the JSON that the text is, and reports whether it is such.
+func (m *Masker) read(p place, text []byte) (copied []byte, ok bool) {
+	outer, out, pointed := m.scanner, m.out, len(m.points)
+	m.texts++
+	m.scanner, m.out = scanner{in: bytes.TrimPrefix(text, []byte("\uFEFF"))}, nil
+	behind := m.masks.behind
+	_, err := m.value(p)
+	ok, copied = err == nil && m.end(), m.out
+	m.texts--
+	m.masks.behind, m.points, m.query = behind, m.points[:pointed], false
+	m.scanner, m.out = outer, out
+	return copied, ok
+}
+
 func (m *Masker) maskText(p place, text []byte) (kept bool) {
-	m.scratch = appendText(m.scratch[:0], text)
-	m.copies.add(m.scratch)
+	m.addText(text)
 	return m.hide(p)
+}
+
+// addText notes a text that is masked, and those with escapes in it that a script may have read.
+func (m *Masker) addText(text []byte) {
+	m.addValue(text)
+	if m.texts < maxTexts && bytes.IndexByte(text, '\\') >= 0 {
+		was := m.hiding
+		m.hiding = 2
+		_, _ = m.read(place{kept: true}, text) // what is no JSON has none
+		m.hiding = was
+	}
 }
 
 // queryString copies a query string without the values of parameters that a path goes to.
@@ -93,13 +109,13 @@ func (m *Masker) queryString(p place, text []byte) {
 		m.point(m.scratch)
 		m.note()
 		m.points = m.points[:pointed]
-		m.addValue(value)
+		m.addText(value)
 		m.out = append(append(appendText(m.out, name), "="+decision.Mask...), mark...)
 	}
 	m.out = append(m.out, '"')
 }
 
-// addValue notes the value of a parameter, as it came and as a script may have read it.
+// addValue notes a value as it came, and without the escapes of parameters and forms.
 func (m *Masker) addValue(value []byte) {
 	m.scratch = appendText(m.scratch[:0], value)
 	m.copies.add(m.scratch)
@@ -109,8 +125,9 @@ func (m *Masker) addValue(value []byte) {
 	}
 }
 
-// parameter returns the name of a parameter of a query string: "a" for "a", "%61" and "a[]".
+// parameter returns the name of a parameter of a query string: "a" for "a", "?a", "%61" and "a[]".
 func parameter(name []byte) []byte {
+	name = bytes.TrimPrefix(name, []byte("?"))
 	if read, err := url.QueryUnescape(string(name)); err == nil {
 		name = []byte(read)
 	}

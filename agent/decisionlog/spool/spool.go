@@ -136,10 +136,14 @@ func appendFrame(dst []byte, tenant string, record []byte) []byte {
 func (c *Commit) Wait(ctx context.Context) error {
 	select {
 	case <-c.batch.done:
-		return c.batch.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		select {
+		case <-c.batch.done: // both were ready
+		default:
+			return context.Cause(ctx)
+		}
 	}
+	return c.batch.err
 }
 
 // Bytes returns how many bytes the spool holds.

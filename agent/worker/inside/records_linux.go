@@ -76,15 +76,21 @@ func (r *records) Ended(ctx context.Context, e *execute.Ended) error {
 	if !p.strict {
 		return nil
 	}
-	select {
-	case err := <-p.kept:
-		if err != nil {
-			return decisionlog.NotKept(tenant, err)
-		}
-		return nil
-	case <-ctx.Done():
-		return decisionlog.NotKept(tenant, context.Cause(ctx))
+	if ctx.Err() != nil { // the call ended with that, and has its record all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+		defer cancel()
 	}
+	var err error
+	select {
+	case err = <-p.kept:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return decisionlog.NotKept(tenant, err)
+	}
+	return nil
 }
 
 // add queues the record, if there is room.
@@ -143,10 +149,13 @@ func (r *records) bring(ctx context.Context) {
 	}
 }
 
-// take takes a batch. Its room is free once it is sent.
+// take takes a batch. Its room is free once it is sent. What was dropped goes with the next one.
 func (r *records) take() (batch []*pending, req *workerv1.RecordRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.waiting) == 0 {
+		return nil, nil
+	}
 	req = &workerv1.RecordRequest{Dropped: r.dropped}
 	n := 0
 	for size := 0; n < len(r.waiting) && n < recordsTogether && size < togetherBytes; n++ {
