@@ -140,7 +140,9 @@ func TestTheChartsFiles(t *testing.T) {
 		originals = append(originals, found...)
 	}
 	// `go run ./deploy/observability/generate` writes these, and its own test compares them.
-	copies = slices.DeleteFunc(copies, func(path string) bool { return slices.Contains([]string{"dashboards", "rules.yaml"}, filepath.Base(path)) })
+	copies = slices.DeleteFunc(copies, func(path string) bool {
+		return slices.Contains([]string{"dashboards", "rules.yaml"}, filepath.Base(path))
+	})
 	if len(copies) != len(originals) {
 		t.Errorf("the chart has %d files, of %d: run `make generate`", len(copies), len(originals))
 	}

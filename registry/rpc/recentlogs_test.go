@@ -26,9 +26,8 @@ type oracle struct{}
 
 func (oracle) Ask(ctx context.Context, q query.Question, take func(query.Part)) (query.Result, error) {
 	m := q.Query.GetRecentLogs()
-	if q.Query.GetTop() != nil {
-		topsAsked <- struct{}{}
-		<-time.After(q.Timeout)
+	if top := q.Query.GetTop(); top != nil {
+		return askTop(ctx, top)
 	}
 	if m == nil {
 		return askProfile(q, take)

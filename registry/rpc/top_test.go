@@ -9,11 +9,24 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/registry/query"
 )
 
-// topsAsked has an element for each query that the oracle hears and has no answer to.
-var topsAsked = make(chan struct{}, 100)
+// forever is the period of queries that nobody answers, and askedForever has an element for each.
+const forever = 10 * time.Second
+
+var askedForever = make(chan struct{}, 1)
+
+func askTop(ctx context.Context, q *eventv1.TopQuery) (query.Result, error) {
+	if q.GetPeriod().AsDuration() != forever {
+		return query.Result{}, nil
+	}
+	askedForever <- struct{}{}
+	<-ctx.Done()
+	return query.Result{}, ctx.Err()
+}
 
 func TestTopOfNothing(t *testing.T) {
 	b := newBench(t)
@@ -39,10 +52,10 @@ func TestTopWhileDraining(t *testing.T) {
 	b := newBench(t)
 	failed := make(chan error, 1)
 	go func() {
-		_, err := b.Top(t.Context(), &registryv1.TopRequest{Tenant: "acme", Period: durationpb.New(10 * time.Second)})
+		_, err := b.Top(t.Context(), &registryv1.TopRequest{Tenant: "acme", Period: durationpb.New(forever)})
 		failed <- err
 	}()
-	<-topsAsked
+	<-askedForever
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	b.server.Drain(ctx)
