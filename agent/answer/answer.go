@@ -6,6 +6,7 @@ package answer
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -34,6 +35,11 @@ const (
 	maxTimeout    = 3 * time.Minute
 	perSecond     = 20 // queries
 	atOnce        = 60
+	// tenantShare is the part of these that queries about one tenant get.
+	tenantShare = 2
+	// tenantSlots are the shares: several tenants may have the same.
+	tenantSlots = 64
+	warnEvery   = time.Minute
 	// paceBytes a second leave the agent, and paceBurst at once: the registries' connections to NATS also
 	// carry the feed, and are cut if they do not get through for two seconds.
 	paceBytes = 8 << 20
@@ -83,6 +89,15 @@ type Answerer struct {
 	ctx      context.Context      // of Run; nil before
 	running  sync.WaitGroup
 	progress int
+	tenants  [tenantSlots]share
+	seed     maphash.Seed
+	warned   time.Time // of too many queries
+}
+
+// share is what the queries about a tenant take.
+type share struct {
+	limit    *rate.Limiter
+	progress int
 }
 
 // The outcomes of queries: the values of the metric's label.
@@ -107,7 +122,10 @@ func New(cfg Config) (*Answerer, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Answerer{cfg: cfg, limit: rate.NewLimiter(perSecond, atOnce), pace: rate.NewLimiter(paceBytes, paceBurst), known: map[string]time.Time{}}
+	a := &Answerer{cfg: cfg, limit: rate.NewLimiter(perSecond, atOnce), pace: rate.NewLimiter(paceBytes, paceBurst), known: map[string]time.Time{}, seed: maphash.MakeSeed()}
+	for i := range a.tenants {
+		a.tenants[i].limit = rate.NewLimiter(perSecond/tenantShare, atOnce/tenantShare)
+	}
 	a.metrics = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scriptorium_agent_queries_total",
 		Help: "Queries of registries by their outcome: answered, failed, unknown_kind, replayed, or too_many.",
@@ -148,13 +166,18 @@ func (a *Answerer) Answer(q *eventv1.Query) {
 		a.metrics.WithLabelValues(outcomeReplayed).Inc()
 		return
 	}
-	if !a.limit.AllowN(now, 1) || a.progress >= maxInProgress {
+	of := a.shareOf(q.GetTenant())
+	if !a.hasRoom(now, of) {
 		a.metrics.WithLabelValues(outcomeTooMany).Inc()
-		a.cfg.Log.Warn("registries ask more than this agent answers; it does not answer this time", "in_progress", a.progress)
+		if now.Sub(a.warned) >= warnEvery {
+			a.warned = now
+			a.cfg.Log.Warn("registries ask more than this agent answers; it does not answer this time. Others are logged once a minute", "in_progress", a.progress, "tenant", q.GetTenant())
+		}
 		return
 	}
 	a.known[q.GetId()] = q.GetSentAt().AsTime()
 	a.progress++
+	of.progress++
 	ctx, cancel := context.WithTimeout(a.ctx, min(q.GetTimeout().AsDuration(), maxTimeout))
 	a.running.Go(func() {
 		defer cancel()
@@ -162,7 +185,22 @@ func (a *Answerer) Answer(q *eventv1.Query) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.progress--
+		of.progress--
 	})
+}
+
+// shareOf returns what queries about the tenant take. Those about no tenant are of administrators.
+func (a *Answerer) shareOf(tenant string) *share {
+	if tenant == "" {
+		return &share{limit: rate.NewLimiter(rate.Inf, 0)}
+	}
+	return &a.tenants[maphash.String(a.seed, tenant)%tenantSlots]
+}
+
+// hasRoom reports whether one more query is answered. Whoever asks often about one tenant leaves half to
+// others. mu is held.
+func (a *Answerer) hasRoom(now time.Time, of *share) bool {
+	return a.progress < maxInProgress && of.progress < maxInProgress/tenantShare && of.limit.AllowN(now, 1) && a.limit.AllowN(now, 1)
 }
 
 // isNew reports whether the query is young, and is none that this agent answers or has answered. mu is

@@ -245,6 +245,44 @@ func TestManyQueries(t *testing.T) {
 	})
 }
 
+// TestOneTenantLeavesRoom: whoever asks about one tenant, slowly or often, does not keep the agent from
+// answers about others.
+func TestOneTenantLeavesRoom(t *testing.T) {
+	for name, wait := range map[string]bool{"slow": true, "often": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var to sent
+				a, outcomes := start(t, &to, func(ctx context.Context, q *eventv1.Query, _ answer.Send) error {
+					if wait && q.GetTenant() == "acme" {
+						<-ctx.Done()
+					}
+					return nil
+				})
+				ask := func(id, tenant string) {
+					a.Answer(query(id, func(q *eventv1.Query) { q.Tenant = tenant }))
+				}
+				for i := range 1000 {
+					ask(fmt.Sprint("acme", i), "acme")
+					if !wait {
+						synctest.Wait()
+					}
+				}
+				if got := outcomes(); got != map[bool]string{true: "too_many 992", false: "answered 30, too_many 970"}[wait] {
+					t.Error(got)
+				}
+				to.take()
+				for _, tenant := range []string{"shop", "books", "maps", "mail"} { // one may have the share of acme
+					ask(tenant, tenant)
+				}
+				synctest.Wait()
+				if len(to.take()) == 0 {
+					t.Errorf("others have no answers: %s", outcomes())
+				}
+			})
+		})
+	}
+}
+
 // TestPace: a large answer takes its time, and one that takes too long says so.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,7 +140,7 @@ func (t *Tracer) record(c *Call, sampled bool) {
 			return
 		}
 	}
-	if !t.admit(c.Name.Tenant, c.Start) {
+	if !t.admit(c.Name.Tenant) {
 		t.cfg.Dropped(1)
 		return
 	}
@@ -163,8 +163,10 @@ func (t *Tracer) record(c *Call, sampled bool) {
 // changeLink says what a call's link is.
 var changeLink = []attribute.KeyValue{attribute.String("scriptorium.link", "activation")}
 
-// admit reports whether one more span of the tenant may be recorded.
-func (t *Tracer) admit(tenant string, now time.Time) bool {
+// admit reports whether one more span of the tenant may be recorded. It goes by the clock, and not by
+// when calls began: a limiter whose time goes back admits again what it has admitted since.
+func (t *Tracer) admit(tenant string) bool {
+	now := time.Now()
 	slot := uint32(2166136261) // FNV-1a
 	for i := range len(tenant) {
 		slot = (slot ^ uint32(tenant[i])) * 16777619

@@ -54,6 +54,10 @@ func ListenMode(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
+	// Not if it has the mode: whoever else may write into the folder can have put a link there by now.
+	if info, err := os.Lstat(path); err == nil && info.Mode() == fs.ModeSocket|mode {
+		return l.(*net.UnixListener), nil
+	}
 	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the mode of socket %s: %w", path, err), l.Close())
 	}

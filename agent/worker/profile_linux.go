@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/scriptorium-dev/scriptorium/agent/profile"
@@ -17,6 +18,8 @@ const (
 	profilePatience = 5 * time.Second
 	// endEvery is how often a process is told to end a profile that it may not have begun yet.
 	endEvery = 50 * time.Millisecond
+	// maxProfileBytes is what registries take of an agent.
+	maxProfileBytes = 1 << 20
 )
 
 // profile has the tenant's process profile a script.
@@ -36,7 +39,7 @@ func (t *tenant) profile(ctx context.Context, spec profile.Spec, stop <-chan str
 	go func() {
 		resp, err := p.client.Profile(ctx, &workerv1.ProfileRequest{
 			Script: spec.Script.Script, Version: spec.Version, Duration: durationpb.New(spec.Duration), Id: spec.ID,
-		})
+		}, grpc.MaxCallRecvMsgSize(maxProfileBytes))
 		answers <- answer{resp, err}
 	}()
 	for {

@@ -229,8 +229,8 @@ func TestWhyATestEnded(t *testing.T) {
 	}
 }
 
-// connected returns the agent's end of a link, and what serves the other.
-func connected(t *testing.T) (*grpc.ClientConn, *grpcguard.Server) {
+// connected returns the agent's end of a link, and what serves the other, with the services.
+func connected(t *testing.T, services ...func(*grpcguard.Server)) (*grpc.ClientConn, *grpcguard.Server) {
 	t.Helper()
 	ours, their, err := link.Stream()
 	if err != nil {
@@ -246,6 +246,9 @@ func connected(t *testing.T) (*grpc.ClientConn, *grpcguard.Server) {
 	}
 	_ = their.Close()
 	server := link.NewServer()
+	for _, register := range services {
+		register(server)
+	}
 	go link.Serve(server, theirs)
 	t.Cleanup(func() {
 		server.Stop()

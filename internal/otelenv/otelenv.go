@@ -225,10 +225,19 @@ func HandleErrors(log *slog.Logger) {
 	handled.once.Do(func() {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 			if Seldom(&handled.at) {
-				handled.log.Load().Warn("OpenTelemetry reports an error; others are logged once a minute", "error", err)
+				handled.log.Load().Warn("OpenTelemetry reports an error; others are logged once a minute", "error", Reason(err))
 			}
 		}))
 	})
+}
+
+// maxReason is how many bytes of an error are logged.
+const maxReason = 1024
+
+// Reason returns what an error of an exporter says, cut: it may have megabytes that the collector answered.
+func Reason(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "\uFFFD")
 }
 
 // Seldom reports whether a minute has gone by since it last did.

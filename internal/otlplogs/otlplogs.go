@@ -155,7 +155,7 @@ func (c *counting) Export(ctx context.Context, records []sdklog.Record) error {
 		c.queue.counts.failed.Add(uint64(n))
 		c.failing.Store(true)
 		if otelenv.Seldom(&c.warned) {
-			c.log.Warn("the collector of logs does not take records; they are dropped until it does. Others are logged once a minute", "records", n, "error", err)
+			c.log.Warn("the collector of logs does not take records; they are dropped until it does. Others are logged once a minute", "records", n, "error", otelenv.Reason(err))
 		}
 		return nil
 	}

@@ -87,7 +87,7 @@ func (c *counting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 		c.counts.failed.Add(uint64(n))
 		c.failing.Store(true)
 		if otelenv.Seldom(&c.warned) {
-			c.log.Warn("the collector of traces does not take spans; they are dropped until it does. Others are logged once a minute", "spans", n, "error", err)
+			c.log.Warn("the collector of traces does not take spans; they are dropped until it does. Others are logged once a minute", "spans", n, "error", otelenv.Reason(err))
 		}
 		return nil
 	}

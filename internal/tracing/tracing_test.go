@@ -1,7 +1,11 @@
 package tracing_test
 
 import (
+	"bytes"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -285,5 +289,26 @@ func TestCollectorHangs(t *testing.T) {
 				t.Errorf("%d spans were made, %v exported and %v dropped", made, n, lost)
 			}
 		})
+	}
+}
+
+// TestALongRefusal: what a collector answers is logged in part.
+func TestALongRefusal(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, strings.Repeat("no ", 1<<19))
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	var log bytes.Buffer
+	tr, err := tracing.Open(t.Context(), tracing.Config{Service: "test", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := tr.Tracer().Start(t.Context(), "x")
+	span.End()
+	tr.Close()
+	if text := log.String(); len(text) > 4096 || !strings.Contains(text, "400 Bad Request") {
+		t.Errorf("%d bytes are logged: %.2000s", len(text), text)
 	}
 }

@@ -31,6 +31,9 @@ const (
 
 	scriptBytes  = 1 << 20 // of an agent
 	processBytes = 9 << 20 // agents bound a profile, too
+	// maxEntries are the frames and stacks of an agent, of which it has fewer: an empty one takes two bytes
+	// of a message, and forty times that here.
+	maxEntries = 64 << 10
 )
 
 // Asker asks agents.
@@ -62,6 +65,8 @@ type AgentProfile struct {
 	Agent   string
 	Parts   []*eventv1.ScriptProfile
 	Summary *eventv1.ProfileSummary // nil if the answer is not whole
+
+	entries int // frames and stacks that the agent sent
 }
 
 // ProfileScript has agents profile a script. If ctx is done it has them end early.
@@ -207,7 +212,10 @@ func (c *collector) take(p query.Part) {
 	to := &c.agents[n]
 	switch m := p.Answer.GetKind().(type) {
 	case *eventv1.Answer_ScriptProfile:
-		to.Parts = append(to.Parts, believable(m.ScriptProfile))
+		to.entries += len(m.ScriptProfile.GetFrames()) + len(m.ScriptProfile.GetStacks())
+		if to.entries <= maxEntries {
+			to.Parts = append(to.Parts, believable(m.ScriptProfile))
+		}
 	case *eventv1.Answer_ProfileSummary:
 		to.Summary = summaryOf(m.ProfileSummary)
 	}

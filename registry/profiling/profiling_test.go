@@ -43,6 +43,32 @@ func scriptPart(agent string, m *eventv1.ScriptProfile) *eventv1.Answer {
 	return &eventv1.Answer{Agent: agent, Kind: &eventv1.Answer_ScriptProfile{ScriptProfile: m}}
 }
 
+// TestManyFrames: what takes few bytes of a message, and many in memory, is bounded.
+func TestManyFrames(t *testing.T) {
+	frames := make([]*eventv1.ProfileFrame, 10_000)
+	for i := range frames {
+		frames[i] = &eventv1.ProfileFrame{}
+	}
+	a := &asker{}
+	for range 100 {
+		a.answers = append(a.answers, scriptPart("liar", &eventv1.ScriptProfile{Frames: frames}))
+	}
+	a.answers = append(a.answers, scriptPart("n1", &eventv1.ScriptProfile{Frames: frames}))
+	found, err := profiling.ProfileScript(t.Context(), a, profiling.Script{ID: "id", Of: route, Duration: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, agent := range found.Agents {
+		for _, part := range agent.Parts {
+			n[agent.Agent] += len(part.GetFrames())
+		}
+	}
+	if n["liar"] > 1<<16 || n["n1"] != 10_000 {
+		t.Errorf("the registry keeps %v frames", n)
+	}
+}
+
 // TestWhatAgentsMaySay: whatever an agent sends, what is left can be true, and can be shown.
 func TestWhatAgentsMaySay(t *testing.T) {
 	deep := make([]uint32, 65)
