@@ -149,6 +149,7 @@ func (r *Reconciler) begin(ls *v1alpha1.LuaScript) *reconciliation {
 		arrived = x.now
 	}
 	x.m.see(ls, arrived)
+	x.m.trace.of(ls)
 	x.facts = facts{generation: ls.Generation, deleting: !ls.DeletionTimestamp.IsZero(), state: r.fleet.State()}
 	if s, ok := r.fleet.Status(x.name); ok {
 		x.facts.agent = &s

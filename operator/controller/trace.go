@@ -9,39 +9,32 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // traced is the trace that a generation of the spec belongs to.
 type traced struct {
+	edit       spec.Edit
 	generation int64
-	annotation string // that the generation before had, or this one
-	caller     tracecontext.Context
 	attempts   int
 	span       trace.SpanContext // of the last change in the registry
 	done       time.Time         // when it ended
 }
 
-// of takes note of the spec's generation. An annotation that was there before belongs to an earlier
-// edit: whoever made this one said nothing of a trace.
+// of takes note of the spec's generation.
 func (t *traced) of(ls *v1alpha1.LuaScript) {
-	if t.generation == ls.Generation {
-		return
+	t.edit.See(ls, ls.Status.ObservedGeneration)
+	if t.generation != ls.Generation {
+		*t = traced{edit: t.edit, generation: ls.Generation}
 	}
-	annotation := ls.Annotations[v1alpha1.TraceparentAnnotation]
-	next := traced{generation: ls.Generation, annotation: annotation}
-	if annotation != t.annotation {
-		next.caller, _ = tracecontext.Parse(annotation)
-	}
-	*t = next
 }
 
 // begin begins the span of a change in the registry. That of a spec begins when the spec arrived, and
 // continues the trace in its annotation. What puts right what others changed is a trace of its own.
 func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) (_ context.Context, end func(error)) {
 	t := &x.m.trace
-	t.of(x.ls)
 	options := []trace.SpanStartOption{trace.WithAttributes(
 		attribute.String("k8s.namespace.name", x.ls.Namespace), attribute.String("scriptorium.luascript", x.ls.Name),
 		attribute.String("scriptorium.tenant", tracecontext.Text(x.name.Tenant)), attribute.String("scriptorium.script", x.name.Script),
@@ -54,7 +47,7 @@ func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) 
 		options = append(options, trace.WithTimestamp(x.m.seenAt))
 	}
 	t.attempts++
-	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.caller), "reconcile LuaScript", options...)
+	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.edit.Caller()), "reconcile LuaScript", options...)
 	return ctx, func(err error) {
 		t.span, t.done = span.SpanContext(), time.Now()
 		if err != nil {

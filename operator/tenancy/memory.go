@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,6 +26,7 @@ type memory struct {
 	// asked is what the operator sent to the registry, until it knows that it is there; or nil.
 	asked *asked
 
+	edit  spec.Edit // the latest
 	stuck time.Time // when this process failed first to take the settings away; or zero
 	// farewell tells of the ScriptTenant's end, once it is known that the finalizer was removed.
 	farewell func()

@@ -71,6 +71,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	m := r.recall(t)
+	m.edit.See(t, t.Status.ObservedGeneration)
 	if !t.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, m, t)
 	}
@@ -115,17 +116,17 @@ func (r *reconciler) patch(ctx context.Context, before, t *v1alpha1.ScriptTenant
 	return r.client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// send makes the registry have these settings of t; none if they are nil.
-func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, settings *script.TenantSettings) (script.Tenant, error) {
-	ctx, end := r.trace(ctx, t)
+// send makes the registry have these settings of t; none if they are nil. What puts right what others
+// changed belongs to no caller's trace.
+func (r *reconciler) send(ctx context.Context, t *v1alpha1.ScriptTenant, settings *script.TenantSettings, caller tracecontext.Context) (script.Tenant, error) {
+	ctx, end := r.trace(ctx, t, caller)
 	set, _, err := r.registry.SetTenant(ctx, t.Name, settings, registryclient.DataWrite{Author: spec.Author("scripttenant/" + t.Name)})
 	end(err)
 	return set, err
 }
 
-// trace begins the span of a change in the registry, in the trace of the annotation.
-func (r *reconciler) trace(ctx context.Context, t *v1alpha1.ScriptTenant) (_ context.Context, end func(error)) {
-	caller, _ := tracecontext.Parse(t.Annotations[v1alpha1.TraceparentAnnotation])
+// trace begins the span of a change in the registry, in the trace of the caller.
+func (r *reconciler) trace(ctx context.Context, t *v1alpha1.ScriptTenant, caller tracecontext.Context) (_ context.Context, end func(error)) {
 	ctx, span := r.tracer.Start(tracecontext.With(ctx, caller), "reconcile ScriptTenant", trace.WithAttributes(
 		attribute.String("scriptorium.tenant", tracecontext.Text(t.Name)), attribute.Int64("scriptorium.generation", t.Generation),
 	))
@@ -189,7 +190,11 @@ func (r *reconciler) configure(ctx context.Context, m *memory, t *v1alpha1.Scrip
 	cur, err := r.registry.Tenant(ctx, t.Name)
 	if err == nil && (cur.Revision == 0 || !cur.Settings.Equal(settings)) {
 		m.asked = &asked{settings: settings, before: cur, settled: settled}
-		cur, err = r.send(ctx, t, &settings)
+		caller := m.edit.Caller()
+		if settled {
+			caller = tracecontext.Context{}
+		}
+		cur, err = r.send(ctx, t, &settings, caller)
 	}
 	if err != nil {
 		return "", err

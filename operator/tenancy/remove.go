@@ -35,7 +35,7 @@ func (r *reconciler) remove(ctx context.Context, m *memory, t *v1alpha1.ScriptTe
 	if users.count > 0 {
 		return r.protect(ctx, m, t, &users)
 	}
-	if _, err := r.send(ctx, t, nil); err != nil {
+	if _, err := r.send(ctx, t, nil, m.edit.Caller()); err != nil {
 		return r.retain(ctx, m, t, err)
 	}
 	return r.release(ctx, m, t, func() {

@@ -1,0 +1,33 @@
+package spec
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
+)
+
+// Edit says which trace the latest edit of an object belongs to; the zero Edit is for an object that this
+// process has not seen.
+type Edit struct {
+	generation int64
+	annotation string // that the object had at the edit
+	caller     tracecontext.Context
+}
+
+// See takes note of the object's generation. observed is that of its status. An annotation that was there
+// before belongs to an earlier edit: whoever made this one said nothing of a trace. So it is with an edit
+// that an operator before this one has observed.
+func (e *Edit) See(o metav1.Object, observed int64) {
+	if e.generation == o.GetGeneration() {
+		return
+	}
+	next := Edit{generation: o.GetGeneration(), annotation: o.GetAnnotations()[v1alpha1.TraceparentAnnotation]}
+	if next.annotation != e.annotation && next.generation != observed {
+		next.caller, _ = tracecontext.Parse(next.annotation)
+	}
+	*e = next
+}
+
+// Caller returns the trace; zero if the edit belongs to none.
+func (e *Edit) Caller() tracecontext.Context { return e.caller }
