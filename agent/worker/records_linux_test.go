@@ -85,11 +85,11 @@ func TestRecordsOfAProcess(t *testing.T) {
 	w, sink := recording(t, 0, script.TenantSettings{Decisions: &script.Decisions{Sample: 1, Mask: []string{"headers.authorization", "token"}}})
 	w.publish("lua", "acme/route", `function handle(r) if r.fail then error("bad " .. r.token) end return {copy = r.token} end`)
 	w.publish("breaking", "acme/dies", "overflow")
+	w.begun("acme")
 	for _, arg := range []string{`{"to":"blue","token":"` + canary + `"}`, `{"fail":true,"token":"` + canary + `"}`} {
 		var reply gateway.Reply
 		_ = w.router.Execute(t.Context(), &gateway.Call{Script: "acme/route", Args: [][]byte{[]byte(arg)}, Origin: gateway.Origin{Protocol: "resp", Caller: "uid 7"}}, &reply)
 	}
-	w.pid("acme")
 	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", w.socket("acme", "http"))
 	}}}

@@ -63,13 +63,13 @@ Every flag can be set by the environment variable behind it.`,
 			}
 			process := telemetry.Process{Service: "scriptorium-operator", Metrics: ctrlmetrics.Registry}
 			return options.Run(cmd.Context(), process, func(log *slog.Logger, traces *tracing.Tracing) error {
-				// What libraries log goes where the rest does.
-				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-				klog.SetSlogLogger(log)
 				kube, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 				if err != nil {
 					return fmt.Errorf("find the API server: %w", err)
 				}
+				// What libraries log goes where the rest does.
+				ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+				klog.SetSlogLogger(log)
 				kube.QPS, kube.Burst = qps, burst
 				kube.UserAgent = "scriptorium-operator/" + version.String()
 				cfg.Kube, cfg.Log, cfg.Tracing = kube, log, traces
