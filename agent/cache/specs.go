@@ -100,7 +100,7 @@ func (p *Programs) Running(ctx context.Context, r *Release, number uint64) (Runn
 	return r.here(), nil
 }
 
-// Here returns what the version with the number runs with, if the release itself says that.
+// Here returns how the version with that number runs, if the release itself has that.
 func (r *Release) Here(number uint64) (with Running, known bool) {
 	switch {
 	case number == r.Runs.Number:

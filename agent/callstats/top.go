@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// IsOther reports whether calls of the script count among those of others.
+// IsOther reports whether the script has no counts of its own.
 func (s *Stats) IsOther(name script.Name) bool {
 	r := s.cfg.Table.Get(name.String())
 	if r == nil {

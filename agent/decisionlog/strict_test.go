@@ -106,7 +106,7 @@ func TestStrictCallWithoutTimeLeft(t *testing.T) {
 	}
 }
 
-// TestRefusedRecordsOfProcesses count, as those of calls that ended here.
+// TestRefusedRecordsOfProcesses: a refused record of a process counts like one of the agent.
 func TestRefusedRecordsOfProcesses(t *testing.T) {
 	w := start(t, 1, func(c *decisionlog.Config) { c.SpoolBytes = 1 })
 	e := decisionlog.Handed(&workerv1.Record{}, "acme", true, time.Now())

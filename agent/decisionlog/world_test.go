@@ -22,8 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// memory is a sink that keeps what it gets. It holds up who writes while it is stopped, and fails while
-// it is told to.
+// memory is a sink that keeps what it gets. A test can stop it, which blocks writers, and have it fail.
 type memory struct {
 	stop    sync.Mutex
 	mu      sync.Mutex

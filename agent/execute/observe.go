@@ -33,9 +33,9 @@ type Ended struct {
 	Took time.Duration
 	// Ran is the time that it had a turn on a processor.
 	Ran time.Duration
-	// Decisions are of the version that the call is of, as far as one was found.
+	// Decisions is the decision log of the called version, if the agent found one.
 	Decisions *script.Decisions
-	// Unknown: that version did not run, and nobody knows its Decisions. These are those of another.
+	// Unknown: that version did not run, and the agent does not know its Decisions. These are of another version.
 	Unknown bool
 	// Settings are the tenant's; nil if the call did not get so far.
 	Settings *script.TenantSettings

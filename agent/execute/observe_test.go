@@ -24,7 +24,7 @@ func (o *observer) Ended(_ context.Context, e *execute.Ended) error {
 	return o.instead
 }
 
-// TestDecisionsOfCallsThatDoNotRun are those of the version that is called, as far as the agent knows it.
+// TestDecisionsOfCallsThatDoNotRun: the decision log of the called version applies, if the agent knows the version.
 func TestDecisionsOfCallsThatDoNotRun(t *testing.T) {
 	o := &observer{}
 	n := &node{observers: []execute.Observer{o}}

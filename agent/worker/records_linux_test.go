@@ -150,7 +150,7 @@ func TestStrictRecordsOfAProcess(t *testing.T) {
 	}
 }
 
-// TestRecordOfAVersionThatEndsItsProcess has the masks of that version, and not those of the live one.
+// TestRecordOfAVersionThatEndsItsProcess: the masks of the called version apply, and not the masks of the live one.
 func TestRecordOfAVersionThatEndsItsProcess(t *testing.T) {
 	const canary = "CANARY-3f9a"
 	w, sink := recording(t, 0, script.TenantSettings{})

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
 
 // getAs asks for the process's command line as another user, and returns what comes.
@@ -35,9 +37,8 @@ func getAs(t *testing.T, uid int, path string) string {
 	return <-got
 }
 
-// TestWhoMayConnect: nobody but root and the user of the process, whatever the mode of the socket.
-func TestWhoMayConnect(t *testing.T) {
-	path, log := serve(t)
+func TestTheOwnUserConnects(t *testing.T) {
+	path, _ := serve(t)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", info, err)
@@ -45,9 +46,12 @@ func TestWhoMayConnect(t *testing.T) {
 	if got := getAs(t, os.Geteuid(), path); !strings.Contains(got, "200 OK") {
 		t.Errorf("the user of the process gets %q", got)
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
-	}
+}
+
+// TestOtherUsersAreRefused, whatever the mode of the socket is.
+func TestOtherUsersAreRefused(t *testing.T) {
+	needs.Root(t, "connects as another user")
+	path, log := serve(t)
 	for _, p := range []string{path, filepath.Dir(path)} {
 		if err := os.Chmod(p, 0o777); err != nil { // somebody's mistake
 			t.Fatal(err)

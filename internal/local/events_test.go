@@ -11,6 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/loadtest/faults/netfault"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -87,9 +88,7 @@ func (s *stack) follow() *told {
 // TestEventsOfAgents: a real agent that cannot be heard is lost, and comes back; who follows the events
 // hears of both, and of writes, once each, also over a restart of the registry.
 func TestEventsOfAgents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an agent is lost after 15 s")
-	}
+	needs.Time(t, "an agent is lost after 15 s")
 	var link *netfault.Link
 	s := start(t, local.WithAgents(func(cfg *agentd.Config) {
 		if cfg.Name != "agent-2" {

@@ -168,7 +168,7 @@ func (f *figures) addFeed(d *Daemon) {
 	f.gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
 	f.gauge("fleet_available", "1 while etcd has the fleet that the registry serves; else all calls are refused.", nil,
 		func() float64 { return flag(d.Unavailable() == nil) })
-	f.gauge("feed_groups", "Groups of agents that events are made for, that of all tenants included.", nil,
+	f.gauge("feed_groups", "Groups of agents that the registry makes events for. The group of all tenants counts, too.", nil,
 		func() float64 { return float64(d.feed.Stats().Groups) })
 	f.gauge("leader", "1 while this replica leads: it publishes.", nil, func() float64 { return flag(d.feed.Stats().Leading) })
 	f.gauge("term", "Term of this replica's last lead; 0 if it never led.", nil, func() float64 { return float64(d.feed.Stats().Term) })

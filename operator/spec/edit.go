@@ -15,9 +15,9 @@ type Edit struct {
 	caller     tracecontext.Context
 }
 
-// See takes note of the object's generation. observed is that of its status. An annotation that was there
-// before belongs to an earlier edit: whoever made this one said nothing of a trace. So it is with an edit
-// that an operator before this one has observed.
+// See takes note of the object's generation; observed is the generation in its status. An annotation that
+// an edit did not change belongs to an earlier edit. So does the annotation of an edit that an earlier
+// operator process has observed.
 func (e *Edit) See(o metav1.Object, observed int64) {
 	if e.generation == o.GetGeneration() {
 		return

@@ -1,5 +1,5 @@
-// Package histogram has the buckets in which agents count latencies, and in which they tell them: those of Prometheus'
-// native histograms.
+// Package histogram has the buckets in which agents count and report latencies: the buckets of native histograms in
+// Prometheus.
 package histogram
 
 import (
@@ -21,7 +21,7 @@ const (
 // ZeroThreshold is the upper bound of the first bucket, in seconds: it is the zero bucket of the histogram.
 const ZeroThreshold = 1.0 / (1 << 20)
 
-// mantissas are those of 2^0, 2^(1/8) … 2^(7/8), as Prometheus has them.
+// mantissas of 2^0, 2^(1/8) … 2^(7/8), with the digits that Prometheus uses.
 var mantissas = [perOctave]uint64{
 	mantissa(0.5), mantissa(0.5452538663326288), mantissa(0.5946035575013605), mantissa(0.6484197773255048),
 	mantissa(0.7071067811865475), mantissa(0.7711054127039704), mantissa(0.8408964152537144), mantissa(0.9170040432046711),

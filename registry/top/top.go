@@ -256,7 +256,7 @@ func (s *sums) asks(name script.Name) bool {
 	return (s.of.Tenant == "" || s.of.Tenant == name.Tenant) && (s.of.Script == "" || s.of.Script == name.Script)
 }
 
-// trim makes room: scripts of which agents tell late may come before those of the first agents.
+// trim makes room: a script that an agent reports late can come before the scripts of the first agents.
 func (s *sums) trim() {
 	for _, r := range s.sorted()[MaxScripts:] {
 		delete(s.scripts, r.Script)

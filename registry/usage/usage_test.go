@@ -365,7 +365,7 @@ func TestAgentsThatComeAndGo(t *testing.T) {
 			}})
 		}
 		if dropped := r.all[0].Stats().Dropped; dropped != 10_001 {
-			t.Errorf("the usage of %d agents was dropped, want that of all above 100,000", dropped)
+			t.Errorf("the usage of %d agents was dropped; want the usage of each agent above 100,000", dropped)
 		}
 		r.report("n1", everyone, 0, "acme")
 		pass(3 * time.Minute)

@@ -200,19 +200,6 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestADeviceThatIsFull: an error, and no more.
-func TestADeviceThatIsFull(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("there is no /dev/full")
-	}
-	sink := must(t, "file:/dev/full")
-	for range 2 {
-		if err := sink.Write(t.Context(), [][]byte{[]byte("{}")}); err == nil {
-			t.Error("a full device takes a record")
-		}
-	}
-}
-
 // short takes so many bytes, and then no more until the next write.
 type short struct {
 	bytes.Buffer

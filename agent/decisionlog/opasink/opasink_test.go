@@ -22,6 +22,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/deliver"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/opasink"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -87,9 +88,23 @@ func records(ids ...string) (all [][]byte) {
 	return all
 }
 
-func newSink(t *testing.T, cfg opasink.Config) (*opasink.Sink, *bytes.Buffer) {
+// lines are what a sink logs.
+type lines struct {
+	bytes.Buffer
+
+	logged func() // called at each line, if not nil
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	if l.logged != nil {
+		l.logged()
+	}
+	return l.Buffer.Write(p)
+}
+
+func newSink(t *testing.T, cfg opasink.Config) (*opasink.Sink, *lines) {
 	t.Helper()
-	var log bytes.Buffer
+	var log lines
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	cfg.Courier.RetryMin, cfg.Courier.RetryMax = time.Millisecond, 5*time.Millisecond
 	s, err := opasink.New(cfg)
@@ -237,22 +252,19 @@ func TestACollectorThatHangs(t *testing.T) {
 // TestACollectorThatIsGone: a write ends with its context, and the next one gets through when the
 // collector is back.
 func TestACollectorThatIsGone(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	s, _ := newSink(t, opasink.Config{URL: "http://" + address + "/service"})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	address := porttest.Address(t)
+	s, log := newSink(t, opasink.Config{URL: "http://" + address + "/service"})
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := s.Write(ctx, records("1")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+	log.logged = cancel // the sink logs that an attempt has failed
+	if err := s.Write(ctx, records("1")); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody listens: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- write(t, s, records("2")) }()
-	if l, err = net.Listen("tcp", address); err != nil {
-		t.Skipf("the port was taken meanwhile: %v", err)
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := &collector{t: t}
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: c}}

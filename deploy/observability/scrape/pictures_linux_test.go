@@ -21,10 +21,11 @@ const mostOfAPicture = 150 << 10
 // images is the folder of the pictures on the pages.
 const images = "../../../docs/images"
 
-// TestPictures draws each dashboard from a run. With -scrape.pictures it replaces those of the pages.
+// TestPictures draws each dashboard from a run. With -scrape.pictures and -scrape.for it replaces those of the pages.
 func TestPictures(t *testing.T) {
-	if *picturesDir == "" {
-		t.Skip("draws the pictures of the pages: run with -scrape.pictures ../../../docs/images -scrape.for 10m")
+	folder := *picturesDir
+	if folder == "" {
+		folder = t.TempDir()
 	}
 	s := start(t, time.Second)
 	s.furnish(t)
@@ -40,7 +41,10 @@ func TestPictures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file(*picturesDir, d), drawn, 0o600); err != nil {
+		if !strings.Contains(texts(t, drawn), d.Rows[0].Panels[0].Title) {
+			t.Errorf("the picture of %s lacks its first panel", d.Name)
+		}
+		if err := os.WriteFile(file(folder, d), drawn, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

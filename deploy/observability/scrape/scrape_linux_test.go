@@ -241,7 +241,8 @@ func (s *stack) evaluated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expected := []string{"ScriptoriumCandidateFailed", "ScriptoriumScriptErrors", "ScriptoriumOperatorBlind"}
+	// The disk is the machine's.
+	expected := []string{"ScriptoriumCandidateFailed", "ScriptoriumScriptErrors", "ScriptoriumOperatorBlind", "ScriptoriumAgentDiskFull"}
 	n := 0
 	for _, g := range result.Groups {
 		for _, rule := range g.Rules {

@@ -32,7 +32,7 @@ import (
 
 var (
 	picturesDir = flag.String("scrape.pictures", "", "folder for the pictures of the dashboards")
-	picturesFor = flag.Duration("scrape.for", 10*time.Second, "how long the stack works before the pictures are drawn")
+	picturesFor = flag.Duration("scrape.for", 0, "how long the stack works before the pictures are drawn")
 )
 
 // TestMain is the process of a tenant when it is asked to be.

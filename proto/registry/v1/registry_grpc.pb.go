@@ -190,7 +190,7 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
-	// Top counts the calls of scripts on the fleet for a while, and returns those of the scripts that have most.
+	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
@@ -880,7 +880,7 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
-	// Top counts the calls of scripts on the fleet for a while, and returns those of the scripts that have most.
+	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
 	// tenants. It is kept for 31 days. The last half minute may be missing.
