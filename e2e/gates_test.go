@@ -25,6 +25,7 @@ func TestGates(t *testing.T) {
 	}
 	t.Run("a gate holds a version in its zone until no call fails", g.rollOutByZone)
 	t.Run("the operator respects a hold", g.hold)
+	t.Run("the administrator observes calls and changes", g.observe)
 	t.Run("uninstall leaves nothing", g.uninstall)
 }
 
@@ -56,7 +57,8 @@ func (g *gated) install(t *testing.T) {
 	const gates = `sources: [{name: main, prometheus: "http://prometheus.` + kube.TestNamespace + `:9090", insecurePlaintext: true, tenants: [` + tenant + `]}]`
 	g.kubectl(t, "", "-n", kube.SystemNamespace, "create", "secret", "generic", "scriptorium-gates", "--from-literal=gates.yaml="+gates)
 	g.helm(t, "helm install scriptorium deploy/helm/scriptorium -n "+kube.SystemNamespace+" --wait --set=gates.secret=scriptorium-gates"+
-		" --set=etcd.persistence.enabled=false '--set=agent.allow={uid:10001=*}' "+strings.Join(g.images.Values(), " "))
+		" --set=etcd.persistence.enabled=false '--set=agent.allow={uid:10001=*}' '--set=agent.extraArgs={--metrics-tenants=*}'"+
+		" '--set=agent.decisionLog={stdout}' --set=monitoring.dashboards.enabled=true "+strings.Join(g.images.Values(), " "))
 	g.refreshGateways(t)
 	if err := g.cluster.StartPrometheus(t.Context(), g.images, "agent", 8081); err != nil {
 		t.Fatal(err)
