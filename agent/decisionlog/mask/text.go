@@ -23,7 +23,7 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 	if !plain {
 		text = decode(nil, raw)
 	}
-	if into && query {
+	if into && query && !looksLikeJSON(text) {
 		m.queryString(p, text)
 		return p.kept || p.keep != 0, nil
 	}
@@ -41,6 +41,12 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 		return m.hide(p), nil
 	}
 	return p.kept, nil
+}
+
+// looksLikeJSON reports whether the text begins as JSON does that has names, and as no query string does.
+func looksLikeJSON(text []byte) bool {
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == '"')
 }
 
 // inside copies a text that may be JSON with masked values, or masks it.
