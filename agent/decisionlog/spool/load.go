@@ -14,7 +14,10 @@ import (
 	"strings"
 )
 
-const suffix = ".records"
+const (
+	suffix     = ".records"
+	unreadable = ".unreadable" // behind suffix, of a file that the disk does not return
+)
 
 func (s *Spool) path(number uint64) string {
 	return filepath.Join(s.cfg.Dir, fmt.Sprintf("%020d%s", number, suffix))
@@ -53,10 +56,10 @@ func (s *Spool) loadSegment(number uint64) (*segment, error) {
 	defer func() { _ = f.Close() }() // which was read
 	data, err := io.ReadAll(f)
 	if err != nil {
-		s.cfg.Log.Error("a file of the decision log's spool cannot be read to its end; the records after the offset are lost",
+		s.cfg.Log.Error("a file of the decision log's spool cannot be read to its end; sinks do not get the records after the offset, and the file is kept with the suffix "+unreadable,
 			"path", s.path(number), "offset", len(data), "error", err)
 	}
-	g := &segment{number: number, size: int64(len(magic)), byTenant: map[string]int64{}}
+	g := &segment{number: number, size: int64(len(magic)), byTenant: map[string]int64{}, unreadable: err != nil}
 	for at := len(magic); at < len(data); {
 		tenant, _, size := frame(data[at:])
 		if size == 0 {

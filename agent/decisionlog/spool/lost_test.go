@@ -105,6 +105,24 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 }
 
+// TestUnreadableFile: the spool keeps a file that the disk does not return, for somebody to repair, and goes on.
+func TestUnreadableFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "00000000000000000001.records")
+	if err := os.Mkdir(path, 0o700); err != nil { // which opens, and cannot be read
+		t.Fatal(err)
+	}
+	s, log := logging(t, dir)
+	r := s.Reader("a")
+	mustKeep(t, s, "record")
+	if got := take(t, r); !slices.Equal(got, []string{"record"}) {
+		t.Errorf("the reader gets %q", got)
+	}
+	if _, err := os.Stat(path + ".unreadable"); err != nil || !strings.Contains(log.String(), "cannot be read to its end") {
+		t.Errorf("%v; the log says %s", err, log)
+	}
+}
+
 // TestDamageInTheMiddle: a reader gets the records before and after the damage, whether that happens while the
 // spool is open or before.
 func TestDamageInTheMiddle(t *testing.T) {

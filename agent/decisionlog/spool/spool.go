@@ -47,6 +47,8 @@ type segment struct {
 	records  int
 	byTenant map[string]int64
 	file     *os.File // nil when it is sealed
+	// unreadable: the disk did not return all of it. It is not removed.
+	unreadable bool
 }
 
 // batch is records that are committed together.
@@ -306,12 +308,21 @@ func (s *Spool) reclaim() {
 		if busy || !done(first) {
 			return
 		}
-		if err := errors.Join(first.seal(), os.Remove(s.path(first.number))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := errors.Join(first.seal(), s.remove(first)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.cfg.Log.Warn("a file of the decision log's spool cannot be removed", "path", s.path(first.number), "error", err)
 		}
 		s.free(first.byTenant)
 		s.segments = s.segments[1:]
 	}
+}
+
+// remove removes the file of a segment, or moves it out of the way if somebody may want to repair it.
+func (s *Spool) remove(g *segment) error {
+	path := s.path(g.number)
+	if g.unreadable {
+		return os.Rename(path, path+unreadable)
+	}
+	return os.Remove(path)
 }
 
 // seal closes the file of a segment: nothing is written to it any more.
