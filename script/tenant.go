@@ -89,6 +89,14 @@ type Audit string
 // zero Audit lets them pass.
 const AuditStrict Audit = "strict"
 
+// FieldAudit is the field of the Unavailable error of a call whose record a strict audit did not keep.
+const FieldAudit = "audit"
+
+// Unrecorded reports whether err is that error.
+func Unrecorded(err error) bool {
+	return KindOf(err) == Unavailable && AsError(err).Field == FieldAudit
+}
+
 // Equal reports whether both say the same.
 func (s TenantSettings) Equal(t TenantSettings) bool {
 	same := s.Decisions.Equal(t.Decisions)

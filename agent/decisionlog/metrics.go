@@ -18,6 +18,7 @@ const (
 	droppedFailed = "failed" // the sink has not taken it for a minute
 
 	droppedRejected = "rejected" // the collector behind the sink will never take it
+	droppedLost     = "lost"     // its file in the spool was deleted or damaged
 )
 
 // fromProcesses stands for the sink of the records that processes of tenants could not hand over.
@@ -30,7 +31,7 @@ func newMetrics(reg prometheus.Registerer, r *Recorder) (*metrics, error) {
 	m := &metrics{
 		records: counter("records_total", "Records of calls that a sink has taken.", "sink"),
 		bytes:   counter("bytes_total", "Bytes of these records.", "sink"),
-		drops:   counter("dropped_total", "Records that a sink did not get, by reason: full, too many waited for it; failed, it did not take them for a minute; rejected, it never will.", "sink", "reason"),
+		drops:   counter("dropped_total", "Records that a sink did not get, by reason: full, too many waited for it; failed, it did not take them for a minute; rejected, it never will; lost, their files in the spool were deleted or damaged.", "sink", "reason"),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scriptorium_decision_log_refused_calls_total", Help: "Calls of tenants with a strict audit that failed because their record was not kept.",
 		}),

@@ -26,7 +26,7 @@ type output struct {
 	spooled *spool.Reader // nil if there is no spool
 	log     *slog.Logger
 
-	records, bytes, full, failed, rejected prometheus.Counter
+	records, bytes, full, failed, rejected, vanished prometheus.Counter
 
 	lost    atomic.Int64 // records that were dropped since the log said so
 	told    time.Time    // when it did
@@ -53,8 +53,8 @@ func newOutput(o Output, cfg Config, m *metrics) *output {
 		sink: o.Sink, queue: newQueue(cfg.QueueBytes), log: cfg.Log.With("sink", o.Name),
 		records: m.records.WithLabelValues(o.Name), bytes: m.bytes.WithLabelValues(o.Name),
 		full: m.drops.WithLabelValues(o.Name, droppedFull), failed: m.drops.WithLabelValues(o.Name, droppedFailed),
-		rejected: m.drops.WithLabelValues(o.Name, droppedRejected),
-		closing:  make(chan struct{}), idle: make(chan struct{}),
+		rejected: m.drops.WithLabelValues(o.Name, droppedRejected), vanished: m.drops.WithLabelValues(o.Name, droppedLost),
+		closing: make(chan struct{}), idle: make(chan struct{}),
 	}
 }
 
@@ -112,6 +112,7 @@ func (o *output) writeSpool(ctx context.Context) bool {
 		return false
 	}
 	lines, err := o.spooled.Next(nil)
+	o.vanished.Add(float64(o.spooled.TakeLost())) // the spool has logged why
 	if err != nil {
 		o.log.Error("the decision log's spool cannot be read; trying again", "error", err)
 		o.pause(ctx, latest)

@@ -199,7 +199,7 @@ func (r *Recorder) keep(e *Entry) (_ *Kept, err error) {
 
 // NotKept is what a call of the tenant fails with whose record is not kept.
 func NotKept(tenant string, err error) error {
-	refused := script.Errorf(script.Unavailable, "audit", "the audit of tenant %s is strict, and the record of the call is not kept: %v", tenant, err)
+	refused := script.Errorf(script.Unavailable, script.FieldAudit, "the audit of tenant %s is strict, and the record of the call is not kept: %v", tenant, err)
 	refused.Err = err
 	return refused
 }

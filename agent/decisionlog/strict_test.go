@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,32 @@ func TestStrictWithoutASink(t *testing.T) {
 		free := call("shop", `1`)
 		if err := w.Ended(t.Context(), free); err != nil {
 			t.Errorf("%s: another tenant's call: %v", name, err)
+		}
+	}
+}
+
+// TestSpoolThatCannotBeOpened: the agent does not start, so no call runs unrecorded. The error names the file.
+func TestSpoolThatCannotBeOpened(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) (string, error){
+		"the folder is a file": func(dir string) (string, error) { return dir, os.WriteFile(dir, nil, 0o600) },
+		"a file is a link to nothing": func(dir string) (string, error) {
+			path := filepath.Join(dir, "00000000000000000001.records")
+			return path, errors.Join(os.MkdirAll(dir, 0o700), os.Symlink("nothing", path))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "decisions")
+		path, err := spoil(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := decisionlog.New(decisionlog.Config{
+			Outputs: []decisionlog.Output{{Name: "a", ID: "a", Sink: &memory{}}}, Spool: dir, SpoolBytes: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		})
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if r != nil {
+			_ = r.Close(t.Context())
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	gatewaydecision "github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -147,6 +148,31 @@ func TestStrictRecordsOfAProcess(t *testing.T) {
 		if script.KindOf(err) != script.Unavailable || reply.Len() != 0 || !strings.Contains(err.Error(), "the audit of tenant acme is strict") {
 			t.Errorf("%s: %v with %d results", name, err, reply.Len())
 		}
+	}
+}
+
+// TestUnrecordedRequestOfAProcess: a request of a strict audit whose record is not kept is denied,
+// also if the script's onError is open.
+func TestUnrecordedRequestOfAProcess(t *testing.T) {
+	w, _ := recording(t, 1, script.TenantSettings{Audit: script.AuditStrict})
+	s := script.Spec{OnError: script.OnError{Policy: script.PolicyOpen}}
+	w.keep(string(s.Document()))
+	const source = `function handle(r) return {allow = true} end`
+	v := script.Version{Number: 1, Digest: w.keep(source), Engine: "lua", Size: len(source)}.With(s)
+	r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: w.revision + 1, Enabled: true, Latest: 1, Active: v, Retained: []script.Version{v}}
+	r.Settings.Spec = s
+	w.revision++
+	w.commit([]script.Object{{Release: &r}})
+	w.begun("acme")
+	run := gatewaydecision.NewRun()
+	defer run.Release()
+	q := &gatewaydecision.Question{Target: gatewaydecision.Target{Script: "acme/route"}}
+	d, err := run.Decide(t.Context(), w.router, q, &gatewaydecision.Request{})
+	if got := run.Or(q.Fail, d, err); got.Allow || got.Status != http.StatusServiceUnavailable || script.KindOf(err) != script.Unavailable {
+		t.Errorf("without a record the request gets %+v, %v", got, err)
+	}
+	if !run.OnError().Opens() {
+		t.Error("the script's onError is not known: the test shows nothing")
 	}
 }
 

@@ -39,7 +39,8 @@ script then sees "***". Masked parts of a result are left out. Two errors are th
 decision if they are of the same kind.
 
 --from reads records as JSON, one a line, also compressed by gzip; - is standard input.
-Replay skips a line that is no record, and names its number.`
+Replay skips a line that is no record, and names its number. With --max-diff, such a line, or
+a file that cannot be read to its end, makes the command fail.`
 
 const replayExample = `  scriptctl replay acme/route@9 --from decisions.jsonl
   scriptctl replay acme/route@9 --against @8 --from decisions.jsonl.gz --max-diff 0.1%
@@ -83,7 +84,7 @@ func (a *app) replayCommand() *cobra.Command {
 	flags.StringVar(&o.against, "against", "", "compare with this version and not with the log: @VERSION, a manifest or a .lua file")
 	flags.StringVar(&o.file, "file", "", "replay the version in this manifest or .lua file")
 	flags.StringVar(&o.values, "values", "", "file with a JSON object of what kv has")
-	flags.StringVar(&o.maxDiff, "max-diff", "", "exit with 10 if more decisions differ: a number, or a percentage of those compared")
+	flags.StringVar(&o.maxDiff, "max-diff", "", "exit with 10 if more decisions differ, or the log is damaged: a number, or a percentage of those compared")
 	flags.BoolVar(&o.masked, "masked", false, "compare also records whose input is masked")
 	flags.Int64Var(&o.limit, "limit", 0, "stop after this many records of the script; 0 for all")
 	flags.IntVar(&o.show, "show", 20, "how many decisions that differ to print")
@@ -131,11 +132,13 @@ func parseMaxDiff(text string) (maxDiff, error) {
 	return maxDiff{set: true, most: most, percent: percent}, nil
 }
 
-// check returns an error if more differ.
+// check returns an error if more differ, or if replay did not understand all of the log.
 func (m maxDiff) check(c *replay.Counts, text string) error {
 	switch {
 	case !m.set:
 		return nil
+	case c.Bad > 0:
+		return &exitError{code: exitDiffers, err: fmt.Errorf("%s of the log cannot be replayed, so --max-diff says nothing: see the warnings, and pass whole files with records only", count(int(c.Bad), "line"))}
 	case c.Compared() == 0:
 		return &exitError{code: exitDiffers, err: errors.New("no decision was compared, so --max-diff says nothing: check the script's name and what the log has")}
 	case m.percent && float64(c.Different)*100 > m.most*float64(c.Compared()), !m.percent && float64(c.Different) > m.most:

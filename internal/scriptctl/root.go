@@ -61,7 +61,8 @@ Exit codes:
   7  --wait: not every agent runs it, or the candidate was given up
   8  the registry cannot read a record: see "scriptctl doctor"
   9  what runs did not change: somebody holds the script, or froze the registry
-  10 replay: more decisions differ than --max-diff allows, or none was compared`
+  10 replay: more decisions differ than --max-diff allows, none was compared, or the
+     log is damaged`
 
 // app is one run of scriptctl.
 type app struct {

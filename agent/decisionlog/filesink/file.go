@@ -221,26 +221,30 @@ func (f *File) reopen() error {
 	return errors.Join(old.Close(), f.open())
 }
 
-// rotate moves the file out of the way, and those before it as far as they have to go.
+// rotate moves the file out of the way, and those before it as far as they have to go. Of a symbolic link, that
+// is its target.
 func (f *File) rotate() error {
-	if f.cfg.Keep == 0 {
-		return os.Remove(f.cfg.Path)
+	path, err := filepath.EvalSymlinks(f.cfg.Path)
+	if err != nil {
+		return err
 	}
+	if f.cfg.Keep == 0 {
+		return os.Remove(path)
+	}
+	numbered := func(i int) string { return path + "." + strconv.Itoa(i) }
 	free := 1
 	for ; free < f.cfg.Keep; free++ {
-		if _, err := os.Lstat(f.numbered(free)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(numbered(free)); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
 	for i := free - 1; i > 0; i-- {
-		if err := os.Rename(f.numbered(i), f.numbered(i+1)); err != nil {
+		if err := os.Rename(numbered(i), numbered(i+1)); err != nil {
 			return err
 		}
 	}
-	return os.Rename(f.cfg.Path, f.numbered(1))
+	return os.Rename(path, numbered(1))
 }
-
-func (f *File) numbered(i int) string { return f.cfg.Path + "." + strconv.Itoa(i) }
 
 // Sync implements decisionlog.Syncer.
 func (f *File) Sync() error {

@@ -107,6 +107,31 @@ func TestRotation(t *testing.T) {
 }
 
 // TestRotatedByOthers: the file that is there is written, within a second or two.
+// TestRotationOfALink: the target of a symbolic link is rotated, on its own disk, and the link stays.
+func TestRotationOfALink(t *testing.T) {
+	for name, keep := range map[string]string{"kept": "2", "none kept": "0"} {
+		dir, disk := t.TempDir(), t.TempDir()
+		path, target := filepath.Join(dir, "log"), filepath.Join(disk, "decisions")
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		sink := must(t, "file:"+path+"?max-size=1MiB&keep="+keep)
+		large := strings.Repeat("x", 1<<20)
+		for _, line := range []string{"a" + large, "b" + large, "c"} {
+			write(t, sink, line)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			t.Errorf("%s: the link is %v, %v", name, info, err)
+		}
+		if got := read(t, target); got != "c\n" {
+			t.Errorf("%s: the target has %.10q", name, got)
+		}
+		if got := read(t, target+".1"); keep != "0" && got != "b"+large+"\n" || keep == "0" && got != "" {
+			t.Errorf("%s: the rotated file has %.10q", name, got)
+		}
+	}
+}
+
 func TestRotatedByOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	sink := must(t, "file:"+path)

@@ -54,6 +54,14 @@ func TestMasks(t *testing.T) {
 		{"items.card items.*.pin", `{"items":[{"card":1,"pin":2}],"b":{"card":1}}`, `{"items":[{"card":"***","pin":"***"}],"b":{"card":1}}`, `"/input/items/0/card","/input/items/0/pin"`},
 		{"a.b.c", `{"a":{"b":{"c":1,"d":2}},"b":{"c":3}}`, `{"a":{"b":{"c":"***","d":2}},"b":{"c":3}}`, `"/input/a/b/c"`},
 		{"a.b", `{"a":null,"a":1,"a":true,"a":{}}`, `{"a":null,"a":1,"a":true,"a":{}}`, ``},
+		// A number hides items as a whole, whether it is meant as an index or as a name in them.
+		{"items.0.card", `{"items":[{"card":1},{"0":{"card":2}}],"0":3}`, `{"items":["***","***"],"0":3}`, `"/input/items/0","/input/items/1"`},
+		{"items.1", `{"items":[1,2]}`, `{"items":["***","***"]}`, `"/input/items/0","/input/items/1"`},
+		{"codes.404", `{"codes":{"404":1,"200":2}}`, `{"codes":{"404":"***","200":2}}`, `"/input/codes/404"`},
+		// Names with dots.
+		{"user.email", `{"user.email":1,"User.Email":2,"user.name":3,"user":{"email":4},"a.user.email":5}`, `{"user.email":"***","User.Email":"***","user.name":3,"user":{"email":"***"},"a.user.email":5}`, `"/input/user.email","/input/User.Email","/input/user/email"`},
+		{"body.user.*.card", `{"body":[{"user.7.card":1,"user.7":{"x":2},"user":3}]}`, `{"body":[{"user.7.card":"***","user.7":"***","user":3}]}`, `"/input/body/0/user.7.card","/input/body/0/user.7"`},
+		{"query.user.email", `{"query":"user.email=x&a.b=c"}`, `{"query":"user.email=***&a.b=c"}`, `"/input/query/user.email"`},
 		// JSON in texts.
 		{"body.password", `{"body":"[1,{\"a\":[2,"}`, `{"body":"***"}`, `"/input/body"`},
 		{"body.password", `{"body":"{\"password\":\"x\",\"user\":\"ü\"}"}`, `{"body":"{\"password\":\"***\",\"user\":\"ü\"}"}`, `"/input/body/password"`},
@@ -70,6 +78,8 @@ func TestMasks(t *testing.T) {
 		{"query.token", `{"query":"a=1&token=x&TOKEN&%74oken=y;token[]=z&b"}`, `{"query":"a=1&token=***&TOKEN=***&%74oken=***;token[]=***&b"}`, `"/input/query/token","/input/query/TOKEN","/input/query/token","/input/query/token"`},
 		{"query.token", `{"query":{"token":"x"}}`, `{"query":{"token":"***"}}`, `"/input/query/token"`},
 		{"query.token", `{"query":"a=1"}`, `{"query":"a=1"}`, ``},
+		{"query.token", `{"query":" {\"token\":\"x\",\"a\":1}"}`, `{"query":"{\"token\":\"***\",\"a\":1}"}`, `"/input/query/token"`},
+		{"query.token", `{"query":"[{\"token\":\"x\"}"}`, `{"query":"***"}`, `"/input/query"`},
 		{"query", `{"query":"a=1"}`, `{"query":"***"}`, `"/input/query"`},
 		// Pointers.
 		{"*.x", `{"a/b~\"":{"x":1}}`, `{"a/b~\"":{"x":"***"}}`, `"/input/a~1b~0\"/x"`},
@@ -94,6 +104,8 @@ func TestKeeps(t *testing.T) {
 		{"", "items.*.n", `{"items":[1,{"n":1,"x":2},{"x":3}]}`, `{"items":[{"n":1}]}`, ""},
 		{"headers.a", "headers", `{"headers":{"a":1,"b":2},"c":3}`, `{"headers":{"a":"***","b":2}}`, `"/input/headers/a"`},
 		{"headers", "headers.a", `{"headers":{"a":1,"b":2},"c":3}`, `{"headers":"***"}`, `"/input/headers"`},
+		{"", "a.b items.0", `{"a.b":1,"a.c":2,"items":[3,{"0":4}]}`, `{"a.b":1,"items":[{"0":4}]}`, ``},
+		{"", "a.b.c", `{"a.b":{"c":1,"d":2}}`, "", ``},
 		{"body", "headers", `{"headers":{"a":1},"body":3}`, `{"headers":{"a":1}}`, ``},
 	} {
 		if out, masked := apply(t, strings.Fields(tt.masks), strings.Fields(tt.keep), tt.value); out != tt.out || masked != tt.masked {

@@ -42,7 +42,7 @@ type Masker struct {
 
 // Reset makes m hide the values at the paths.
 func (m *Masker) Reset(masks *Paths) {
-	m.masks.paths = masks
+	m.masks.paths, m.masks.hides = masks, true
 	m.masked, m.listed, m.number = m.masked[:0], 0, 0
 	m.copies.reset()
 }

@@ -59,6 +59,7 @@ const every = "*"
 // the names from the value's root to here are its first ones.
 type walk struct {
 	paths *Paths
+	hides bool // what is at the paths: in doubt, a path ends
 	// behind counts for each path the lists that it went through without a name for their items.
 	behind [MaxPaths]uint8
 }
@@ -81,10 +82,14 @@ func (w *walk) root() (alive set, ends bool) {
 // value, and whether one ends there.
 func (w *walk) member(alive set, depth int, name []byte) (through set, ends bool) {
 	name = bytes.TrimSpace(name)
+	dotted := alive != 0 && bytes.IndexByte(name, '.') >= 0
 	for ; alive != 0; alive &= alive - 1 {
 		number := bits.TrailingZeros64(uint64(alive))
 		names := w.paths.names[number]
 		at := depth - int(w.behind[number])
+		if dotted && w.dotted(names[at:], string(name)) {
+			return 0, true
+		}
 		if want := names[at]; want != every && !sameName(want, name) {
 			continue
 		}
@@ -96,13 +101,29 @@ func (w *walk) member(alive set, depth int, name []byte) (through set, ends bool
 	return through, false
 }
 
+// dotted reports whether a path with these names left ends at the member, whose name has dots: "a.b" is at the
+// path a.b. A path that goes on behind it ends here only if it hides.
+func (w *walk) dotted(names []string, name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if len(names) == 0 || names[0] != every && !sameName(names[0], []byte(part)) {
+			return false
+		}
+		names = names[1:]
+	}
+	return len(names) == 0 || w.hides
+}
+
 // list returns the paths of alive that go through the items of a list, and whether one ends at each of
-// them. A path without a name for the items goes on to their members: those are in passed until leave.
+// them. A path without a name for the items goes on to their members: those are in passed until leave. A number
+// may be such a name, or an index: if the path hides, it ends.
 func (w *walk) list(alive set, depth int) (through, passed set, ends bool) {
 	for ; alive != 0; alive &= alive - 1 {
 		number := bits.TrailingZeros64(uint64(alive))
 		names := w.paths.names[number]
 		switch at := depth - int(w.behind[number]); {
+		case w.hides && isNumber(names[at]):
+			ends = true
+			continue
 		case names[at] != every:
 			w.behind[number]++
 			passed |= 1 << number
@@ -114,6 +135,8 @@ func (w *walk) list(alive set, depth int) (through, passed set, ends bool) {
 	}
 	return through, passed, ends
 }
+
+func isNumber(name string) bool { return strings.Trim(name, "0123456789") == "" }
 
 // leave ends what list began.
 func (w *walk) leave(passed set) {

@@ -24,8 +24,7 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 		text = decode(nil, raw)
 	}
 	if into && query {
-		m.queryString(p, text)
-		return p.kept || p.keep != 0, nil
+		return m.queryString(p, text), nil
 	}
 	if into && (p.depth > 0 || bytes.IndexByte(text, '{') >= 0) {
 		return m.inside(p, text), nil
@@ -41,6 +40,12 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 		return m.hide(p), nil
 	}
 	return p.kept, nil
+}
+
+// looksLikeJSON reports whether the text begins as JSON does that has names, and as no query string does.
+func looksLikeJSON(text []byte) bool {
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == '"')
 }
 
 // inside copies a text that may be JSON with masked values, or masks it.
@@ -89,7 +94,10 @@ func (m *Masker) addText(text []byte) {
 }
 
 // queryString copies a query string without the values of parameters that a path goes to.
-func (m *Masker) queryString(p place, text []byte) {
+func (m *Masker) queryString(p place, text []byte) (kept bool) {
+	if looksLikeJSON(text) {
+		return m.inside(p, text)
+	}
 	m.out = append(m.out, '"')
 	for len(text) > 0 {
 		end := bytes.IndexAny(text, "&;")
@@ -113,6 +121,7 @@ func (m *Masker) queryString(p place, text []byte) {
 		m.out = append(append(appendText(m.out, name), "="+decision.Mask...), mark...)
 	}
 	m.out = append(m.out, '"')
+	return p.kept || p.keep != 0
 }
 
 // addValue notes a value as it came, and without the escapes of parameters and forms.

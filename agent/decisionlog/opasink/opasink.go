@@ -111,16 +111,36 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			records = records[1:]
 			continue
 		}
-		body, err := pack(records[:n])
-		if err != nil {
-			return err
-		}
-		if err := s.courier.Send(ctx, n, func(ctx context.Context) error { return s.post(ctx, body) }); err != nil {
+		if err := s.send(ctx, records[:n]); err != nil {
 			return err
 		}
 		records = records[n:]
 	}
 	return s.courier.Rejected()
+}
+
+// send sends the records in one request, or in smaller ones if that is too large for the collector.
+func (s *Sink) send(ctx context.Context, records [][]byte) error {
+	body, err := pack(records)
+	if err != nil {
+		return err
+	}
+	half := 0
+	err = s.courier.Send(ctx, len(records), func(ctx context.Context) error {
+		err := s.post(ctx, body)
+		if errors.Is(err, errTooLarge) && len(records) > 1 {
+			half = len(records) / 2
+			return nil
+		}
+		return err
+	})
+	if err != nil || half == 0 {
+		return err
+	}
+	if err := s.send(ctx, records[:half]); err != nil {
+		return err
+	}
+	return s.send(ctx, records[half:])
 }
 
 // fit returns how many of the records go into one request.
@@ -176,12 +196,18 @@ func (s *Sink) post(ctx context.Context, body []byte) error {
 	return answered(resp, text)
 }
 
+// errTooLarge is the answer to a request that is too large for the collector.
+var errTooLarge = errors.New("413 Request Entity Too Large")
+
 // answered returns what an answer says of the records.
 func answered(resp *http.Response, text []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
 	err := errors.New(resp.Status + said(text))
+	if resp.StatusCode == http.StatusRequestEntityTooLarge {
+		return deliver.Permanent(fmt.Errorf("%w%s", errTooLarge, said(text)))
+	}
 	switch code := resp.StatusCode; {
 	case code/100 == 5, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
 		if pause, ok := retryAfter(resp.Header); ok {

@@ -207,6 +207,40 @@ func TestWhatACollectorAnswers(t *testing.T) {
 	}
 }
 
+// TestACollectorOfSmallRequests: records go in smaller requests if a request is too large for the collector, and
+// only those that are too large alone are refused.
+func TestACollectorOfSmallRequests(t *testing.T) {
+	c := &collector{t: t, answer: func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		packed, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(packed))
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		body, err := io.ReadAll(z)
+		if err != nil {
+			t.Error(err)
+		}
+		if bytes.Count(body, []byte("decision_id")) > 2 || bytes.Contains(body, []byte(`"5"`)) {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return true
+		}
+		return false
+	}}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	s, _ := newSink(t, opasink.Config{URL: server.URL + "/service"})
+	err := write(t, s, records("1", "2", "3", "4", "5", "6", "7"))
+	if refused, ok := errors.AsType[*decisionlog.Rejected](err); !ok || refused.Records != 1 {
+		t.Errorf("got %v, want one refused record", err)
+	}
+	c.want("[[1] [2 3] [4] [6 7]]")
+}
+
 // hijack answers with the text and closes the connection.
 func hijack(t *testing.T, w http.ResponseWriter, text string) bool {
 	t.Helper()

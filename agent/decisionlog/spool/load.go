@@ -1,20 +1,23 @@
 package spool
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-const suffix = ".records"
+const (
+	suffix     = ".records"
+	unreadable = ".unreadable" // behind suffix, of a file that the disk does not return
+)
 
 func (s *Spool) path(number uint64) string {
 	return filepath.Join(s.cfg.Dir, fmt.Sprintf("%020d%s", number, suffix))
@@ -44,69 +47,68 @@ func (s *Spool) load() error {
 	return nil
 }
 
-// loadSegment reads one file up to the first record that is not whole. Nobody was told that a record
-// behind it is kept.
+// loadSegment reads one file up to the end of its last whole record. Readers skip damage before that.
 func (s *Spool) loadSegment(number uint64) (*segment, error) {
 	f, err := os.Open(s.path(number))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // which was read
-	info, err := f.Stat()
+	data, err := io.ReadAll(f)
 	if err != nil {
-		return nil, err
+		s.cfg.Log.Error("a file of the decision log's spool cannot be read to its end; sinks do not get the records after the offset, and the file is kept with the suffix "+unreadable,
+			"path", s.path(number), "offset", len(data), "error", err)
 	}
-	g := &segment{number: number, byTenant: map[string]int64{}}
-	r := bufio.NewReaderSize(f, 1<<20)
-	if head := make([]byte, len(magic)); readFull(r, head) && string(head) == magic {
-		g.size = int64(len(magic))
-		var frame []byte
-		for {
-			tenant, size, ok := readFrame(r, &frame)
-			if !ok {
-				break
-			}
-			g.size += size
-			g.byTenant[tenant] += size
+	g := &segment{number: number, size: int64(len(magic)), byTenant: map[string]int64{}, unreadable: err != nil}
+	for at := len(magic); at < len(data); {
+		tenant, _, size := frame(data[at:])
+		if size == 0 {
+			at += damaged(data[at:])
+			continue
 		}
+		at += size
+		g.size = int64(at)
+		g.records++
+		g.byTenant[string(tenant)] += int64(size)
 	}
-	if left := info.Size() - g.size; left > 0 {
-		s.cfg.Log.Warn("the end of a file of the decision log's spool is no whole record; no call was told that it is kept",
+	if left := int64(len(data)) - g.size; left > 0 {
+		s.cfg.Log.Warn("a file of the decision log's spool ends with bytes that are no whole record. After a crash this is normal: those calls got no answer. Otherwise the disk lost records",
 			"path", s.path(number), "bytes", left)
 	}
 	return g, nil
 }
 
-func readFull(r io.Reader, to []byte) bool {
-	_, err := io.ReadFull(r, to)
-	return err == nil
-}
-
-// readFrame reads one frame by way of buf.
-func readFrame(r io.Reader, buf *[]byte) (tenant string, size int64, ok bool) {
-	var header [frameHeader]byte
-	if !readFull(r, header[:]) {
-		return "", 0, false
+// frame decodes the frame at the start of data. The size is 0 if that frame is damaged or incomplete.
+func frame(data []byte) (tenant, record []byte, size int) {
+	if len(data) < frameHeader {
+		return nil, nil, 0
 	}
-	length := binary.BigEndian.Uint32(header[:])
-	if length == 0 || length > maxFrame {
-		return "", 0, false
+	length := int(binary.BigEndian.Uint32(data))
+	if length == 0 || length > maxFrame || length > len(data)-frameHeader {
+		return nil, nil, 0
 	}
-	*buf = slices.Grow((*buf)[:0], int(length))[:length]
-	if !readFull(r, *buf) {
-		return "", 0, false
-	}
-	name, _, ok := open(header[:], *buf)
-	return string(name), frameHeader + int64(length), ok
-}
-
-// open returns what is in a frame.
-func open(header, body []byte) (tenant, record []byte, ok bool) {
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(header[4:]) || len(body) < 1+int(body[0]) {
-		return nil, nil, false
-	}
+	body := data[frameHeader : frameHeader+length]
 	n := 1 + int(body[0])
-	return body[1:n], body[n:], true
+	if len(body) < n || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[4:]) {
+		return nil, nil, 0
+	}
+	return body[1:n], body[n:], frameHeader + length
+}
+
+// damaged returns how many bytes of damage are at the start of data: up to the next whole frame, or all. Records
+// are JSON and have no zero byte, so a call cannot smuggle a frame into its record.
+func damaged(data []byte) int {
+	for at := 1; at < len(data); at++ {
+		zero := bytes.IndexByte(data[at:], 0) // every length up to maxFrame begins with it
+		if zero < 0 {
+			break
+		}
+		at += zero
+		if _, _, size := frame(data[at:]); size > 0 {
+			return at
+		}
+	}
+	return len(data)
 }
 
 // begin makes the next segment.
@@ -120,7 +122,7 @@ func (s *Spool) begin() (*segment, error) {
 		number = max(number, r.number+1)
 	}
 	s.mu.Unlock()
-	f, err := os.OpenFile(s.path(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, number, err := s.create(number)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +137,31 @@ func (s *Spool) begin() (*segment, error) {
 	s.segments = append(s.segments, g)
 	s.mu.Unlock()
 	return g, nil
+}
+
+// create makes the file of a segment: of the number, or of the next one that has no file.
+func (s *Spool) create(number uint64) (*os.File, uint64, error) {
+	for {
+		f, err := os.OpenFile(s.path(number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			number++
+			continue
+		case errors.Is(err, fs.ErrNotExist): // another program removed the folder
+			if err = makeDir(s.cfg.Dir); err == nil {
+				continue
+			}
+		}
+		return f, number, err
+	}
+}
+
+// makeDir makes the folder, durably.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
 }
 
 // syncDir makes the names in the folder durable.

@@ -1,10 +1,10 @@
 package spool
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +24,7 @@ type Reader struct {
 	reading uint64
 	file    *os.File // of that segment
 	buf     []byte
+	lost    int // since TakeLost
 }
 
 // readBytes is about how many bytes Next returns.
@@ -64,7 +65,10 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 		if g == nil {
 			return lines, nil
 		}
-		if err := r.open(g.number); err != nil {
+		if err := r.open(g.number); errors.Is(err, fs.ErrNotExist) {
+			r.lose(g, from, g.size, "a file of the decision log's spool is gone, and its records are lost: another program removed it")
+			continue
+		} else if err != nil {
 			return lines, err
 		}
 		n := min(g.size-from, readBytes)
@@ -81,17 +85,37 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 			}
 			lines, end = split(lines, data)
 		}
-		r.reading, r.read = g.number, from+int64(end)
 		if len(lines) > before {
+			r.read = from + int64(end)
 			return lines, nil
 		}
-		// Bytes that were whole when they were written: the disk has lost them.
-		r.spool.cfg.Log.Error("records in the decision log's spool are damaged, and lost", "path", r.file.Name(), "offset", from, "bytes", g.size-from)
-		r.read = g.size
-		if err := r.Advance(); err != nil {
+		if data, err = r.load(from, g.size-from); err != nil {
 			return lines, err
 		}
+		to := g.size
+		if next := damaged(data); next < len(data) {
+			to = from + int64(next)
+		}
+		r.lose(g, from, to, "records in the decision log's spool are damaged and lost")
+		r.buf = nil // it has the rest of the file
 	}
+}
+
+// lose skips what was committed and cannot be read any more, and counts its records.
+func (r *Reader) lose(g *segment, from, to int64, why string) {
+	r.spool.cfg.Log.Error(why, "path", r.spool.path(g.number), "offset", from, "bytes", to-from, "reader", filepath.Base(r.path))
+	mean := (g.size - int64(len(magic))) / max(int64(g.records), 1) // bytes of a record; the number of lost records is an estimate
+	r.lost += int((to - from + mean - 1) / mean)
+	r.reading, r.read = g.number, to
+	_ = r.Advance() // the next Advance writes the position again
+}
+
+// TakeLost returns about how many records were deleted or damaged before the reader got them, since the last
+// call.
+func (r *Reader) TakeLost() int {
+	n := r.lost
+	r.lost = 0
+	return n
 }
 
 // position returns the segment with the next records, as it is now, and where they are; nil for none.
@@ -107,7 +131,7 @@ func (r *Reader) position() (*segment, int64) {
 			from = max(from, r.offset)
 		}
 		if from < g.size {
-			return &segment{number: g.number, size: g.size}, from
+			return &segment{number: g.number, size: g.size, records: g.records}, from
 		}
 	}
 	return nil, 0
@@ -149,20 +173,12 @@ func (r *Reader) load(from, n int64) ([]byte, error) {
 // split appends the records of whole frames to lines, and returns where these end.
 func split(lines [][]byte, data []byte) (all [][]byte, end int) {
 	for {
-		rest := data[end:]
-		if len(rest) < frameHeader {
-			return lines, end
-		}
-		length := int(binary.BigEndian.Uint32(rest))
-		if length > maxFrame || length > len(rest)-frameHeader {
-			return lines, end
-		}
-		_, record, ok := open(rest, rest[frameHeader:frameHeader+length])
-		if !ok {
+		_, record, size := frame(data[end:])
+		if size == 0 {
 			return lines, end
 		}
 		lines = append(lines, record)
-		end += frameHeader + length
+		end += size
 	}
 }
 

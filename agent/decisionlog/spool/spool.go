@@ -44,13 +44,17 @@ type Spool struct {
 type segment struct {
 	number   uint64
 	size     int64
+	records  int
 	byTenant map[string]int64
 	file     *os.File // nil when it is sealed
+	// unreadable: the disk did not return all of it. It is not removed.
+	unreadable bool
 }
 
 // batch is records that are committed together.
 type batch struct {
 	frames   []byte
+	records  int
 	byTenant map[string]int64
 	done     chan struct{}
 	err      error
@@ -78,7 +82,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Open opens the spool in the folder, with what is in it. The caller closes it.
 func Open(cfg Config) (*Spool, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := makeDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("make the folder of the spool: %w", err)
 	}
 	s := &Spool{
@@ -116,6 +120,7 @@ func (s *Spool) Append(tenant string, record []byte) (*Commit, error) {
 	}
 	b := s.next
 	b.frames = appendFrame(b.frames, tenant, record)
+	b.records++
 	b.byTenant[tenant] += size
 	s.held += size
 	s.byTenant[tenant] += size
@@ -203,6 +208,7 @@ func (s *Spool) commit() {
 	s.writing = false
 	if b.err == nil {
 		last.size += int64(len(b.frames))
+		last.records += b.records
 		for tenant, size := range b.byTenant {
 			last.byTenant[tenant] += size
 		}
@@ -224,28 +230,47 @@ func (s *Spool) commit() {
 	}
 }
 
-// write makes the batch durable behind what is committed in the segment, or in a new one.
+// errRemoved means that a record may be missing after a restart.
+var errRemoved = errors.New("another program removes the files of the spool")
+
+// write makes the batch durable behind what is committed in the segment, or in a new one. It retries once in a
+// new file if another program removed the first one.
 func (s *Spool) write(last *segment, b *batch) (*segment, error) {
-	if last == nil || last.file == nil {
-		made, err := s.begin()
+	for range 2 {
+		if last == nil || last.file == nil {
+			made, err := s.begin()
+			if err != nil {
+				return nil, err
+			}
+			last = made
+		}
+		_, err := last.file.WriteAt(b.frames, last.size)
 		if err != nil {
+			cut := last.file.Truncate(last.size)
+			if cut == nil { // it can be written again once there is room
+				return last, err
+			}
+			err = errors.Join(err, cut)
+		} else if err = syncData(last.file); err == nil && s.linked(last) {
+			return last, nil
+		}
+		// What is behind size is not committed, and after a sync that failed nobody knows what the disk has:
+		// the next batch goes into another file.
+		if err = errors.Join(err, last.seal()); err != nil {
 			return nil, err
 		}
-		last = made
 	}
-	_, err := last.file.WriteAt(b.frames, last.size)
+	return nil, errRemoved
+}
+
+// linked reports whether the segment's file is still in the folder.
+func (s *Spool) linked(g *segment) bool {
+	have, err := g.file.Stat()
 	if err != nil {
-		cut := last.file.Truncate(last.size)
-		if cut == nil { // it can be written again once there is room
-			return last, err
-		}
-		err = errors.Join(err, cut)
-	} else if err = syncData(last.file); err == nil {
-		return last, nil
+		return false
 	}
-	// What is behind size is not committed, and after a sync that failed nobody knows what the disk has:
-	// the next batch goes into another file.
-	return nil, errors.Join(err, last.seal())
+	is, err := os.Stat(s.path(g.number))
+	return err == nil && os.SameFile(have, is)
 }
 
 // free gives room back. mu is held.
@@ -283,12 +308,21 @@ func (s *Spool) reclaim() {
 		if busy || !done(first) {
 			return
 		}
-		if err := errors.Join(first.seal(), os.Remove(s.path(first.number))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := errors.Join(first.seal(), s.remove(first)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.cfg.Log.Warn("a file of the decision log's spool cannot be removed", "path", s.path(first.number), "error", err)
 		}
 		s.free(first.byTenant)
 		s.segments = s.segments[1:]
 	}
+}
+
+// remove removes the file of a segment, or moves it out of the way if somebody may want to repair it.
+func (s *Spool) remove(g *segment) error {
+	path := s.path(g.number)
+	if g.unreadable {
+		return os.Rename(path, path+unreadable)
+	}
+	return os.Remove(path)
 }
 
 // seal closes the file of a segment: nothing is written to it any more.

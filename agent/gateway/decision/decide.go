@@ -36,13 +36,14 @@ func ParseFail(text string) (Fail, error) {
 }
 
 // Instead returns what holds in place of a decision, which err kept from being made, by a script
-// with that onError. A caller without a grant for the script is denied, whatever onError says.
+// with that onError. Whatever onError says, a caller without a grant for the script is denied, and so is a
+// request whose record a strict audit did not keep.
 func (f Fail) Instead(onError script.OnError, err error) Decision {
 	kind := script.KindOf(err)
 	if kind == script.Denied {
 		onError = script.OnError{}
 	}
-	if f == FailOpen || f == FailAsScript && onError.Opens() {
+	if f == FailOpen || f == FailAsScript && onError.Opens() && !script.Unrecorded(err) {
 		return Open(string(kind))
 	}
 	d := Closed(string(kind))

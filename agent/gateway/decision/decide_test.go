@@ -2,8 +2,10 @@ package decision_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/gatewaytest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -37,6 +39,30 @@ func TestInstead(t *testing.T) {
 		if got.Allow != tt.want.Allow || got.Status != tt.want.Status || got.Body != tt.want.Body || len(reason) != 1 || reason[0].Value != string(tt.kind) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestInsteadOfAnUnrecordedCall: onError does not let a request go on whose record a strict audit did not keep.
+func TestInsteadOfAnUnrecordedCall(t *testing.T) {
+	err := decisionlog.NotKept("acme", errors.New("the disk is full"))
+	for _, tt := range []struct {
+		fail    decision.Fail
+		onError script.OnError
+		allow   bool
+		status  int
+	}{
+		{decision.FailAsScript, script.OnError{Policy: script.PolicyOpen}, false, 503},
+		{decision.FailAsScript, script.OnError{Status: 429}, false, 429},
+		{decision.FailClosed, script.OnError{Policy: script.PolicyOpen}, false, 503},
+		{decision.FailOpen, script.OnError{}, true, 0},
+	} {
+		if got := tt.fail.Instead(tt.onError, err); got.Allow != tt.allow || got.Status != tt.status {
+			t.Errorf("%v, %+v: %+v", tt.fail, tt.onError, got)
+		}
+	}
+	unavailable := script.Errorf(script.Unavailable, "tenant", "the process has ended")
+	if got := decision.FailAsScript.Instead(script.OnError{Policy: script.PolicyOpen}, unavailable); !got.Allow {
+		t.Errorf("a call that fails in another way: %+v", got)
 	}
 }
 
