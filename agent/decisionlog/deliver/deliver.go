@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -55,6 +56,16 @@ func New(cfg Config) *Courier {
 
 // Permanent marks the error of an attempt that is of no use to repeat.
 func Permanent(err error) error { return backoff.Permanent(err) }
+
+// Refuses reports whether the status of an HTTP answer means that the collector will never take these records. Other
+// errors are about the agent or the collector, such as a token that has expired: somebody can mend them.
+func Refuses(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
 
 // maxRetryAfter is the longest pause that a collector can ask for.
 const maxRetryAfter = time.Minute

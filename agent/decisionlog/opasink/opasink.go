@@ -208,14 +208,13 @@ func answered(resp *http.Response, text []byte) error {
 	if resp.StatusCode == http.StatusRequestEntityTooLarge {
 		return deliver.Permanent(fmt.Errorf("%w%s", errTooLarge, said(text)))
 	}
-	switch code := resp.StatusCode; {
-	case code/100 == 5, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
-		if pause, ok := retryAfter(resp.Header); ok {
-			return deliver.After(pause, err)
-		}
-		return err
+	if deliver.Refuses(resp.StatusCode) {
+		return deliver.Permanent(err)
 	}
-	return deliver.Permanent(err)
+	if pause, ok := retryAfter(resp.Header); ok {
+		return deliver.After(pause, err)
+	}
+	return err
 }
 
 // retryAfter returns the pause that the collector asks for.

@@ -170,10 +170,11 @@ func TestWhatACollectorAnswers(t *testing.T) {
 		"429":        {status(429, "Retry-After", "soon"), false},
 		"408":        {status(408), false},
 		"400":        {status(400), true},
-		"401":        {status(401), true},
-		"404":        {status(404), true},
+		"401":        {status(401), false},
+		"404":        {status(404), false},
 		"413":        {status(413), true},
-		"a redirect": {status(307, "Location", "/service/logs"), true},
+		"422":        {status(422), true},
+		"a redirect": {status(307, "Location", "/service/logs"), false},
 		"a broken answer": {func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			return n == 1 && hijack(t, w, "HTTP/1.1 what\r\n\r\n")
 		}, false},

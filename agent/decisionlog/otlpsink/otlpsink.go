@@ -187,18 +187,26 @@ func answered(err error, records int) (accepted int, _ error) {
 	return 0, deliver.Permanent(err)
 }
 
-// passes reports whether the error may be gone at the next attempt. Those that nobody knows do not: one
-// that stays would hold up all records for ever.
+// httpStatus matches what the exporter over HTTP says of an answer.
+var httpStatus = regexp.MustCompile(`^failed to send logs to \S+: (\d{3}) `)
+
+// passes reports whether the error may be gone at the next attempt. Errors of unknown kinds are not: one that stays
+// would hold up all records for ever.
 func passes(err error) bool {
 	if s, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
 	}](err); ok {
 		switch s.GRPCStatus().Code() {
-		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss, codes.ResourceExhausted:
+		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss, codes.ResourceExhausted,
+			codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.NotFound:
 			return true
 		}
 		return false
+	}
+	if m := httpStatus.FindStringSubmatch(err.Error()); m != nil {
+		code, _ := strconv.Atoi(m[1]) // three digits
+		return !deliver.Refuses(code)
 	}
 	_, isURL := errors.AsType[*url.Error](err)
 	_, isNet := errors.AsType[net.Error](err)

@@ -125,10 +125,10 @@ func TestWhatACollectorAnswers(t *testing.T) {
 		}{
 			"is busy":         {[]logcollector.Answer{{Code: codes.Unavailable, Status: http.StatusServiceUnavailable}, {Code: codes.ResourceExhausted, Status: http.StatusTooManyRequests}}, 0},
 			"is wrong itself": {[]logcollector.Answer{{Code: codes.DataLoss, Status: http.StatusBadGateway}}, 0},
-			"does not know":   {[]logcollector.Answer{{Code: codes.Unauthenticated, Status: http.StatusUnauthorized}}, 2},
-			"forbids":         {[]logcollector.Answer{{Code: codes.PermissionDenied, Status: http.StatusForbidden}}, 2},
+			"does not know":   {[]logcollector.Answer{{Code: codes.Unauthenticated, Status: http.StatusUnauthorized}}, 0},
+			"forbids":         {[]logcollector.Answer{{Code: codes.PermissionDenied, Status: http.StatusForbidden}}, 0},
 			"cannot read":     {[]logcollector.Answer{{Code: codes.InvalidArgument, Status: http.StatusBadRequest}}, 2},
-			"has no logs":     {[]logcollector.Answer{{Code: codes.Unimplemented, Status: http.StatusNotFound}}, 2},
+			"has no logs":     {[]logcollector.Answer{{Code: codes.Unimplemented, Status: http.StatusNotFound}}, 0},
 			"rejects one":     {[]logcollector.Answer{{Rejected: 1}}, 1},
 			"rejects both":    {[]logcollector.Answer{{Rejected: 2}}, 2},
 		} {
