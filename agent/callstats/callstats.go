@@ -98,14 +98,15 @@ func (s *Stats) Ended(_ context.Context, e *execute.Ended) error {
 	if e.Release == nil {
 		return nil
 	}
-	call := meter.Call{
-		At: e.Start.Sub(s.epoch) + e.Took, Took: e.Took, Ran: e.Ran, Outcome: meter.OutcomeOf(e.Kind),
-		Instructions: e.Used.Instructions, Allocated: e.Used.Allocated, Out: e.Reply.Bytes(),
-	}
+	in := 0
 	for _, arg := range e.Call.Args {
-		call.In += len(arg)
+		in += len(arg)
 	}
-	s.note(e.Release, &call)
+	// A variable would be a copy, which takes a third of the time of all this.
+	s.note(e.Release, &meter.Call{
+		At: e.Start.Sub(s.epoch) + e.Took, Took: e.Took, Ran: e.Ran, Outcome: meter.OutcomeOf(e.Kind),
+		Instructions: e.Used.Instructions, Allocated: e.Used.Allocated, In: in, Out: e.Reply.Bytes(),
+	})
 	return nil
 }
 

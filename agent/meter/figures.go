@@ -22,8 +22,8 @@ func OutcomeOf(kind script.Kind) int {
 	if kind == "" {
 		return 0
 	}
-	for i, k := range outcomes {
-		if k == kind {
+	for i := range outcomes {
+		if outcomes[i] == kind {
 			return i
 		}
 	}

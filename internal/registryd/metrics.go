@@ -193,7 +193,7 @@ func (f *figures) addFleet(d *Daemon) {
 	} {
 		f.gauge("agents", "Agents of the fleet.", prometheus.Labels{"state": state}, func() float64 { return float64(count(fl.Counts())) })
 	}
-	const troubled, troubles = "agents_troubled", "Connected agents that do not run what they are to run: held, if they keep what the registry says is gone, or failed, if they could not activate a release."
+	const troubled, troubles = "agents_troubled", "Connected agents that do not run what they are to run: held, if they keep what the registry says is gone, or failed, if they could not activate a release or do not know a strict audit."
 	f.gauge(troubled, troubles, prometheus.Labels{"trouble": "held"}, func() float64 { return float64(fl.Troubled().Held) })
 	f.gauge(troubled, troubles, prometheus.Labels{"trouble": "failed"}, func() float64 { return float64(fl.Troubled().Failed) })
 	f.gauge("agents_behind_seconds", "How long ago the oldest change was committed that a connected agent follows and has not activated; 0 if there is none.", nil,

@@ -24,7 +24,8 @@ func (a *app) agentsCommand() *cobra.Command {
 		Long: `Agents shows every agent of the fleet: the revision that it activated, its lag, its
 last report, its software version, tenants and labels. LAG is the age of the oldest
 change that the agent has not activated. KEYS are the keys that signed the files on
-its disk. Failures to activate a script follow below, with the script's line.
+its disk. Failures to activate a script follow below, with the script's line. An agent
+of an older edition that does not know a tenant's strict audit has failed, too.
 
 An agent that has not reported for 15 seconds is unknown. The registry forgets it
 after an hour. A foreign agent belongs to another fleet: it keeps running the scripts

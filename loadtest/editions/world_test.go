@@ -107,6 +107,9 @@ func (h *hook) count() int {
 	return len(h.asked)
 }
 
+// decisions is the decision log in the folder of an agent.
+const decisions = "decisions.jsonl"
+
 // daemon is a running program.
 type daemon struct {
 	t      *testing.T
@@ -191,9 +194,14 @@ func (w *world) agent(e edition, name string, registries ...*registry) *agentcli
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	w.nodes[name] = run(w.t, e.program("agentd"), nil,
-		"--name", name, "--labels", "zone="+name, "--registry", w.link.Addr(), "--nats-url", w.nats.URL(), "--admin-address", "",
-		"--socket-dir", dir, "--state-dir", filepath.Join(dir, "state"), "--insecure-unsigned", "--insecure-plaintext")
+	args := []string{
+		"--name", name, "--labels", "zone=" + name, "--registry", w.link.Addr(), "--nats-url", w.nats.URL(), "--admin-address", "",
+		"--socket-dir", dir, "--state-dir", filepath.Join(dir, "state"), "--insecure-unsigned", "--insecure-plaintext",
+	}
+	if e == newer {
+		args = append(args, "--decision-log", "file:"+filepath.Join(dir, decisions))
+	}
+	w.nodes[name] = run(w.t, e.program("agentd"), nil, args...)
 	client, err := agentclient.New("unix:" + filepath.Join(dir, "grpc.sock"))
 	if err != nil {
 		w.t.Fatal(err)

@@ -120,11 +120,12 @@ func (l *lags) describe(a *agent) Agent {
 	if !a.unknown {
 		behind = l.of(place{a.group, r.Activated})
 	}
+	failures, failed := l.fleet.failuresOf(a)
 	return Agent{
 		Name: r.Agent, Labels: r.Labels, Software: r.Software, Activated: r.Activated,
 		Unknown: a.unknown, UnheardFor: max(0, l.now.Sub(a.heard)),
 		Behind: behind.behind, Lag: behind.since,
-		Failures: a.someFailures(), Failed: len(a.failures),
+		Failures: failures, Failed: failed,
 		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts, Held: r.Held,
 	}
 }

@@ -101,6 +101,7 @@ type Fleet struct {
 	// unreadable are the objects whose records cannot be read, by their keys: what else is
 	// known of them is what they were before.
 	unreadable map[string]registry.Unreadable
+	audits     map[string]script.Revision      // tenants with a strict audit, and the revisions of their settings
 	freeze     script.Freeze                   // the registry's
 	frozen     bool                            // it is on, as was told last
 	pending    []*progress                     // waited for, by revision
@@ -177,6 +178,7 @@ func New(cfg Config) *Fleet {
 		others:    map[string]*progress{},
 
 		unreadable: map[string]registry.Unreadable{},
+		audits:     map[string]script.Revision{},
 
 		failing: map[script.Name]map[*agent]bool{},
 		lagging: map[string]*lagging{},

@@ -57,6 +57,10 @@ func (f *Fleet) Reset(s registry.State) {
 	}
 	clear(f.unreadable)
 	f.mark(s.Unreadable)
+	clear(f.audits)
+	for i := range s.Tenants {
+		f.audit(&s.Tenants[i])
+	}
 	for name, p := range before {
 		p.replaced = f.scripts[name] != p
 		if c := f.candidacies[name]; c != nil && f.scripts[name] == nil {
@@ -178,6 +182,9 @@ func (f *Fleet) Frozen(freeze script.Freeze) {
 
 // trackOther replaces what is known of an object that is no release by a new edition.
 func (f *Fleet) trackOther(o script.Object) {
+	if o.Tenant != nil {
+		f.audit(o.Tenant)
+	}
 	key := o.Key()
 	if old := f.others[key]; old != nil {
 		old.replaced = true

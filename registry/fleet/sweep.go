@@ -22,7 +22,7 @@ func (f *Fleet) Sweep() {
 			f.note(a.report.Agent)
 			lost = true
 		}
-		f.troubles.count(a)
+		f.countTrouble(a)
 		switch {
 		case f.expired(a, now) && f.drop(a):
 			lost = true

@@ -9,7 +9,7 @@ import (
 // Troubled says what is wrong with the connected agents of the fleet, for metrics.
 type Troubled struct {
 	// Held are the agents that keep what the registry says is gone, and Failed those that could not
-	// activate a release: as of the last Sweep.
+	// activate a release, or do not know a tenant's strict audit: as of the last Sweep.
 	Held, Failed int
 	// Behind is how long ago the oldest change was committed that an agent follows and has not
 	// activated; 0 if there is none.
@@ -32,16 +32,21 @@ func (f *Fleet) Troubled() Troubled {
 	return t
 }
 
-// count counts one agent at a sweep.
-func (t *Troubled) count(a *agent) {
+// countTrouble counts one agent at a sweep.
+func (f *Fleet) countTrouble(a *agent) {
 	if a.unknown {
 		return
 	}
 	if a.report.Held != "" {
-		t.Held++
+		f.troubles.Held++
 	}
-	if len(a.failures) > 0 {
-		t.Failed++
+	failed := len(a.failures) > 0
+	for range f.unaudited(a) {
+		failed = true
+		break
+	}
+	if failed {
+		f.troubles.Failed++
 	}
 }
 
