@@ -52,7 +52,7 @@ An agent takes a sample each 1,009 instructions, only of calls of this script, a
 ends. Ctrl-C ends it early. A script that nobody calls has no profile.
 
 -o svg draws a flame graph, which a browser shows, and -o pprof writes a file for "go tool pprof";
--o json has lines and stacks. Profile takes the role read for the tenant.`,
+-o json has lines and stacks. Profile needs the role read for the tenant.`,
 		Example: `  scriptctl profile acme/route
   scriptctl profile acme/route --node edge-1 --duration 30s --version 9
   scriptctl profile acme/route -o svg -f route.svg

@@ -26,7 +26,7 @@ func New(store Store, hub *Hub) *Timeline {
 	return &Timeline{store: store, hub: hub, turns: newTurns()}
 }
 
-// Request asks for a page of events. Those of a tenant take the role read for it, and those of the
+// Request asks for a page of events. Those of a tenant need the role read for it, and those of the
 // fleet the role read for all tenants.
 type Request struct {
 	By access.Identity
