@@ -24,7 +24,7 @@ const (
 
 	// How long, and for how many bytes, a connection that ends with an error
 	// goes on to take what its client sends: see linger.
-	lingerTime  = time.Second
+	lingerTime  = 5 * time.Second
 	lingerBytes = 64 << 20
 )
 
