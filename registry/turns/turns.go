@@ -17,7 +17,7 @@ type Config struct {
 	// PerCaller is the number of requests of one caller that run, or wait to run. Its other requests wait for these.
 	PerCaller int
 	// RestFactor is how many times as long as it ran a request keeps its place after its end.
-	RestFactor time.Duration
+	RestFactor int
 	// MinRest is the shortest rest. A request whose rest would be shorter frees its place at once.
 	MinRest time.Duration
 	// Busy starts the error of a request that gives up, such as "many others search the audit trail".
@@ -65,7 +65,7 @@ func (t *Turns) Begin(ctx context.Context, name string) (end func(took time.Dura
 	}
 	return func(took time.Duration) {
 		leave()
-		if rest := t.cfg.RestFactor * took; rest < t.cfg.MinRest {
+		if rest := time.Duration(t.cfg.RestFactor) * took; rest < t.cfg.MinRest {
 			<-t.places
 		} else {
 			time.AfterFunc(rest, func() { <-t.places })
