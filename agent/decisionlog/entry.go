@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -106,7 +107,7 @@ func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entr
 		}
 	}
 	p := c.policies.get(policyKey{of: e.Decisions, tenant: settings.Decisions, strict: settings.Audit == script.AuditStrict})
-	trace, span := traceOf(e.Call.Traceparent)
+	trace, span := tracecontext.IDs(e.Call.Traceparent)
 	if !p.records(e.Kind, trace) {
 		return nil
 	}
