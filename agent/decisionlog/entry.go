@@ -56,8 +56,8 @@ type Entry struct {
 
 var entries = sync.Pool{New: func() any { return new(Entry) }}
 
-// NewEntry returns an empty entry.
-func NewEntry() *Entry {
+// newEntry returns an empty entry.
+func newEntry() *Entry {
 	e := entries.Get().(*Entry)
 	e.fields = allFields
 	return e
@@ -111,7 +111,7 @@ func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entr
 	if !p.records(e.Kind, trace) {
 		return nil
 	}
-	entry := NewEntry()
+	entry := newEntry()
 	entry.Tenant, entry.Script, entry.TraceID, entry.SpanID = tenant, name, trace, span
 	entry.Strict, entry.fields = p.strict, p.fields
 	entry.take(e, p)

@@ -43,7 +43,7 @@ var protocols = []string{"resp", "http", "grpc", "ext_authz", "ext_proc", "spop"
 // Handed returns the entry that the process of the tenant handed over. A process that was taken over may
 // say anything of its own calls, but in no other form, and of no others. The caller releases it.
 func Handed(m *workerv1.Record, tenant string, strict bool, now time.Time) *Entry {
-	e := NewEntry()
+	e := newEntry()
 	e.Tenant, e.Strict, e.fields = tenant, strict, fields(m.GetFields())
 	e.Took = max(time.Duration(m.GetTookNanos()), 0)
 	e.Start = time.Unix(0, m.GetStartUnixNanos())

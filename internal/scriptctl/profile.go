@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,10 +83,8 @@ ends. Ctrl-C ends it early. A script that nobody calls has no profile.
 }
 
 func (o *profileOptions) validate() error {
-	for _, node := range o.nodes {
-		if _, err := path.Match(node, ""); err != nil || node == "" {
-			return script.Errorf(script.Invalid, "--node", "%.80q is no pattern: want a name, in which * stands for any characters", node)
-		}
+	if err := checkNodes(o.nodes); err != nil {
+		return err
 	}
 	if o.lines < 1 {
 		return script.Errorf(script.Invalid, "--lines", "is %d, want 1 or more", o.lines)
