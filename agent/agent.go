@@ -116,30 +116,30 @@ type Config struct {
 
 // Agent is one node's. It is safe for concurrent use.
 type Agent struct {
-	cfg      Config
-	log      *slog.Logger
-	state    *state
-	contents *contents
-	host     *host.Host
-	calls    *callstats.Stats
-	recorder *decisionlog.Recorder
-	executor *execute.Executor
-	traces   *calltrace.Tracer // of calls; nil: there are none
-	workers  *worker.Pool
-	router   gateway.Executor // over both
-	tests    gateway.Executor // the same for tests of candidates
-	follower *follow.Follower
-	feed     *follow.NATS
-	recalls  chan follow.Recall // that wait for their answers
-	logs     *logring.Ring
-	answers  *answer.Answerer
-	profiles profiles
-	tops     chan struct{} // has an element for each query that counts calls
-	conn     *grpc.ClientConn
-	behind   bool // what is live may be older than what was: see store.Loaded
-	ran      atomic.Bool
-	tooMany  sync.Once // candidates, which is said
-	unsigned unsigned
+	cfg        Config
+	log        *slog.Logger
+	state      *state
+	contents   *contents
+	host       *host.Host
+	calls      *callstats.Stats
+	recorder   *decisionlog.Recorder
+	executor   *execute.Executor
+	traces     *calltrace.Tracer // of calls; nil: there are none
+	workers    *worker.Pool
+	router     gateway.Executor // over both
+	tests      gateway.Executor // the same for tests of candidates
+	follower   *follow.Follower
+	feed       *follow.NATS
+	recalls    chan follow.Recall // that wait for their answers
+	logs       *logring.Ring
+	answers    *answer.Answerer
+	profiles   profiles
+	topQueries chan struct{} // has an element for each query that counts calls
+	conn       *grpc.ClientConn
+	behind     bool // what is live may be older than what was: see store.Loaded
+	ran        atomic.Bool
+	tooMany    sync.Once // candidates, which is said
+	unsigned   unsigned
 
 	endWorkers func()
 }
@@ -178,7 +178,7 @@ func Open(cfg Config) (*Agent, error) {
 	if cfg.ValueCacheBytes == 0 {
 		cfg.ValueCacheBytes = defaultValueCacheBytes
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), tops: make(chan struct{}, maxTops), logs: logring.New(0)}
+	a := &Agent{cfg: cfg, log: cfg.Log, recalls: make(chan follow.Recall, maxRecalls), topQueries: make(chan struct{}, maxTopQueries), logs: logring.New(0)}
 	conn, err := dial(cfg)
 	if err != nil {
 		return nil, err

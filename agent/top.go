@@ -17,8 +17,8 @@ import (
 
 // Bounds of how an agent counts for a registry.
 const (
-	// maxTops at a time, as many as a registry asks for: each keeps the figures of all scripts that it is about.
-	maxTops          = 8
+	// maxTopQueries at a time, as many as a registry asks for: each keeps the figures of all scripts that it is about.
+	maxTopQueries    = 8
 	maxTopPeriod     = 10 * time.Second
 	defaultTopPeriod = 2 * time.Second
 	maxTopScripts    = 1000
@@ -29,10 +29,10 @@ const (
 // top answers a query for the calls of scripts: it counts for a while.
 func (a *Agent) top(ctx context.Context, q *eventv1.Query, send answer.Send) error {
 	select {
-	case a.tops <- struct{}{}:
-		defer func() { <-a.tops }()
+	case a.topQueries <- struct{}{}:
+		defer func() { <-a.topQueries }()
 	default:
-		return script.Errorf(script.Overloaded, "", "the agent counts calls for %d others, the most at a time: ask again later", maxTops)
+		return script.Errorf(script.Overloaded, "", "the agent counts calls for %d others, the most at a time: ask again later", maxTopQueries)
 	}
 	m := q.GetTop()
 	period := m.GetPeriod().AsDuration()

@@ -357,7 +357,7 @@ func (a writeRequest) passOwner(cur script.Release) (forced bool, err error) {
 	}
 	if !a.Force {
 		return false, script.Errorf(script.Denied, "owner",
-			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which takes the role %s", a.Name, cur.Owner, access.Admin)
+			"%s belongs to %.200q: change it there, write for that owner (--owner), or force the change (--force), which needs the role %s", a.Name, cur.Owner, access.Admin)
 	}
 	return true, a.By.Check(access.Admin, a.Name.Tenant)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ChangeSetRequest asks for versions of scripts and contents of values of one tenant to be one
-// candidate, or to be live at once if there is nothing to test and no plan. It takes the role publish.
+// candidate, or to be live at once if there is nothing to test and no plan. It needs the role publish.
 type ChangeSetRequest struct {
 	Tenant, Name string
 	// Scripts say what is published. Of their Write only Name and Owner count, and their DryRun
@@ -28,7 +28,7 @@ type ChangeSetRequest struct {
 	Owner        string // as in Write
 	Force        bool
 	DryRun       bool // decide and check, store nothing
-	// LiftHold ends the holds of the scripts, which takes the role release. Otherwise a script that
+	// LiftHold ends the holds of the scripts, which needs the role release. Otherwise a script that
 	// somebody holds has all of the change set refused.
 	LiftHold bool
 }

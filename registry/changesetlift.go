@@ -24,7 +24,7 @@ func (w *changeSetWrite) mayPass(held []script.Release) error {
 	err := w.req.By.Check(access.Release, w.req.Tenant)
 	if err != nil {
 		e := script.AsError(err)
-		return script.Errorf(e.Kind, e.Field, "%s; %s is held %s, and --lift-hold takes the role %s", e.Message, held[0].Name, held[0].Hold, access.Release)
+		return script.Errorf(e.Kind, e.Field, "%s; %s is held %s, and --lift-hold needs the role %s", e.Message, held[0].Name, held[0].Hold, access.Release)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func isHeld(held, fixed []script.Release) error {
 	}
 	switch {
 	case len(fixed) == 0:
-		text += "publish it with --lift-hold, which takes the role " + string(access.Release)
+		text += "publish it with --lift-hold, which needs the role " + string(access.Release)
 	case len(fixed) < len(held):
 		text += "then publish it with --lift-hold"
 	default:

@@ -151,7 +151,7 @@ func TestAHoldOfWhatDoesNotDiffer(t *testing.T) {
 	}
 }
 
-// TestWhoMayLiftTheHoldsOfAChangeSet: it takes the role release if there is a hold. What an owner holds, the owner
+// TestWhoMayLiftTheHoldsOfAChangeSet: it needs the role release if there is a hold. What an owner holds, the owner
 // alone releases, as in a publish of one script.
 func TestWhoMayLiftTheHoldsOfAChangeSet(t *testing.T) {
 	const since = "since 2026-01-01 00:00 UTC"
@@ -166,12 +166,12 @@ func TestWhoMayLiftTheHoldsOfAChangeSet(t *testing.T) {
 		"without a hold": {nil, nil, publisher, ""},
 		"a publisher without the role release": {
 			anyone, nil, publisher,
-			`pat has no role release for the tenant "acme": ask whoever keeps the registry's access policy for it; acme/one is held by ann ` + since + ` ("why"), and --lift-hold takes the role release`,
+			`pat has no role release for the tenant "acme": ask whoever keeps the registry's access policy for it; acme/one is held by ann ` + since + ` ("why"), and --lift-hold needs the role release`,
 		},
 		"a publisher with the role release": {anyone, nil, func(r *registry.ChangeSetRequest) { r.By = who(t, "pat", "acme", access.Publish, access.Release) }, ""},
 		"without LiftHold": {
 			anyone, anyone, func(r *registry.ChangeSetRequest) { r.LiftHold = false },
-			`acme/one is held at v1 by ann ` + since + ` ("why"); acme/owned is held, too; a change set goes live as a whole: publish it with --lift-hold, which takes the role release`,
+			`acme/one is held at v1 by ann ` + since + ` ("why"); acme/owned is held, too; a change set goes live as a whole: publish it with --lift-hold, which needs the role release`,
 		},
 		"by its owner": {nil, own, func(*registry.ChangeSetRequest) {}, ""},
 		"of an owner, by somebody else": {

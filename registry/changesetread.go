@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// ChangeSet returns the tenant's change set with its state. It takes the role read.
+// ChangeSet returns the tenant's change set with its state. It needs the role read.
 func (r *Registry) ChangeSet(ctx context.Context, by access.Identity, tenant, name string) (script.ChangeSet, error) {
 	if err := (script.Name{Tenant: tenant, Script: name}).Validate(); err != nil {
 		return script.ChangeSet{}, err
@@ -23,7 +23,7 @@ func (r *Registry) ChangeSet(ctx context.Context, by access.Identity, tenant, na
 }
 
 // ChangeSets returns those of the tenant in the order of their names, and the names of those whose
-// records cannot be read. It takes the role read.
+// records cannot be read. It needs the role read.
 func (r *Registry) ChangeSets(ctx context.Context, by access.Identity, tenant string) (sets []script.ChangeSet, unreadable []string, err error) {
 	if err := script.ValidateLabel("tenant", tenant); err != nil {
 		return nil, nil, err

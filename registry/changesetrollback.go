@@ -8,7 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// ChangeSetRollback asks to return to what was active before a change set. It takes the roles publish,
+// ChangeSetRollback asks to return to what was active before a change set. It needs the roles publish,
 // for values, and release.
 type ChangeSetRollback struct {
 	Tenant, Name string

@@ -66,7 +66,7 @@ type Finding struct {
 }
 
 // Doctor looks for records that cannot be read and for sources and contents of values that
-// are missing or do not match their digest, and repairs them if asked to. It takes the role
+// are missing or do not match their digest, and repairs them if asked to. It needs the role
 // admin. An error is the last that it yields.
 func (r *Registry) Doctor(ctx context.Context, req DoctorRequest) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {

@@ -20,7 +20,7 @@ type ExportRequest struct {
 // Export yields all there is, or what is of one tenant, as of one moment: the tenants'
 // settings, the values, and the scripts with every retained version, the history, and
 // the sources, each before the first script that needs it; and of deleted scripts the
-// numbers that are not used again. It takes the role admin. An error is the last that
+// numbers that are not used again. It needs the role admin. An error is the last that
 // it yields.
 func (r *Registry) Export(ctx context.Context, req ExportRequest) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {

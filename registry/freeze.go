@@ -11,7 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// FreezeRequest asks for what runs to stay as it is, but for what goes back. It takes the role
+// FreezeRequest asks for what runs to stay as it is, but for what goes back. It needs the role
 // admin of all tenants.
 type FreezeRequest struct {
 	By           access.Identity
@@ -55,7 +55,7 @@ func (r *Registry) Frozen(ctx context.Context) (*script.Freeze, error) {
 	return &f, nil
 }
 
-// Thaw ends the freeze. changed is false if there is none. It takes the role admin of all
+// Thaw ends the freeze. changed is false if there is none. It needs the role admin of all
 // tenants.
 func (r *Registry) Thaw(ctx context.Context, by access.Identity, author, note string) (changed bool, err error) {
 	req := FreezeRequest{By: by, Author: author, Note: note}

@@ -78,7 +78,7 @@ func mayLift(cur script.Release, w Write) error {
 	if owner == "" || owner == w.Owner || w.Force {
 		return nil
 	}
-	return script.Errorf(script.Denied, "hold", "%s is held for %.200q: %s, or force the change (--force), which takes the role admin", cur.Name, owner, cur.HowToLift())
+	return script.Errorf(script.Denied, "hold", "%s is held for %.200q: %s, or force the change (--force), which needs the role admin", cur.Name, owner, cur.HowToLift())
 }
 
 // lifted is cur without its hold, on its way to the version that is declared, or to the

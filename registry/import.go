@@ -32,7 +32,7 @@ type ImportResult struct {
 const maxPendingBytes = 128 << 20
 
 // Import stores what Export yielded, exact to the version numbers. Its history gets
-// one more line. It takes the role admin for the tenant of each script. While too many
+// one more line. It needs the role admin for the tenant of each script. While too many
 // imports are under way it is Overloaded.
 //
 // Each script is stored whole, in one transaction, or not at all. The first error

@@ -16,7 +16,7 @@ type AcceptLoss struct {
 	Author, Note string
 }
 
-// AcceptLoss has agents remove objects whose records the store has lost. It takes the role
+// AcceptLoss has agents remove objects whose records the store has lost. It needs the role
 // admin for all tenants, and returns the revision of the change.
 func (r *Registry) AcceptLoss(ctx context.Context, req AcceptLoss) (script.Revision, error) {
 	if err := mayAdminister(req.By, ""); err != nil {

@@ -17,7 +17,7 @@ type AgentProfile struct {
 	Duration time.Duration // 0 if it takes no time
 }
 
-// NoteProfile has the audit trail say who takes a profile of an agent's process. It takes the role
+// NoteProfile has the audit trail say who takes a profile of an agent's process. It needs the role
 // admin for all tenants: the process has the calls of all of them.
 func (r *Registry) NoteProfile(ctx context.Context, p AgentProfile) error {
 	if err := mayAdminister(p.By, ""); err != nil {

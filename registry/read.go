@@ -203,7 +203,7 @@ func (r *Registry) History(ctx context.Context, by access.Identity, name script.
 	return entries, nil
 }
 
-// Audit returns a page of the audit trail. It takes the role admin: of the tenant
+// Audit returns a page of the audit trail. It needs the role admin: of the tenant
 // that is asked for, or of all.
 func (r *Registry) Audit(ctx context.Context, req AuditRequest) (AuditResult, error) {
 	if err := validateAuditFilter(req.AuditFilter); err != nil {

@@ -183,7 +183,7 @@ func checkCeiling(tenant string, l, most script.Limits) error {
 }
 
 // Tenant returns the settings of a tenant; the zero settings, with revision 0, if
-// nothing was set. It takes the role read.
+// nothing was set. It needs the role read.
 func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) (script.Tenant, error) {
 	if err := script.ValidateLabel("tenant", name); err != nil {
 		return script.Tenant{}, err
@@ -207,7 +207,7 @@ func (r *Registry) Tenant(ctx context.Context, by access.Identity, name string) 
 
 // Tenants returns the tenants for which something is set, in the order of their names,
 // those after `after` alone, and limit at most; and those whose settings cannot be read. It
-// takes the role admin of all tenants.
+// needs the role admin of all tenants.
 func (r *Registry) Tenants(ctx context.Context, by access.Identity, after string, limit int) ([]script.Tenant, []Unreadable, error) {
 	if err := mayAdminister(by, ""); err != nil {
 		return nil, nil, err

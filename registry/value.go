@@ -21,7 +21,7 @@ type PutValue struct {
 	By               access.Identity
 }
 
-// DeleteValue asks for a key to be removed. It takes the role publish.
+// DeleteValue asks for a key to be removed. It needs the role publish.
 type DeleteValue struct {
 	Key              script.ValueKey
 	Author, Note     string

@@ -235,7 +235,7 @@ func TestTenantsSourceBytes(t *testing.T) {
 	}
 }
 
-// TestRolesOfValues: each call takes the role that it says, of that tenant.
+// TestRolesOfValues: each call needs the role that it says, of that tenant.
 func TestRolesOfValues(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	b.put(flag, "on")

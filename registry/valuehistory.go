@@ -10,7 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// RollbackValue asks for a retained version of a key to be its value again. It takes the role
+// RollbackValue asks for a retained version of a key to be its value again. It needs the role
 // publish.
 type RollbackValue struct {
 	Key script.ValueKey
@@ -175,7 +175,7 @@ func (r *Registry) retainedContent(ctx context.Context, v script.Value) ([]byte,
 }
 
 // Value returns a value with its content; of a version other than 0 as it was when it last became
-// the value. It takes the role read.
+// the value. It needs the role read.
 func (r *Registry) Value(ctx context.Context, by access.Identity, key script.ValueKey, version uint64) (script.Value, []byte, error) {
 	data, err := r.dataOf(ctx, by, key)
 	if err != nil {
@@ -220,7 +220,7 @@ func (r *Registry) dataOf(ctx context.Context, by access.Identity, key script.Va
 	return r.store.DataUsage(ctx, key)
 }
 
-// ValueHistory returns the last changes of a key, also of one that was deleted. It takes the role
+// ValueHistory returns the last changes of a key, also of one that was deleted. It needs the role
 // read.
 func (r *Registry) ValueHistory(ctx context.Context, by access.Identity, key script.ValueKey) (script.ValueHistory, error) {
 	data, err := r.dataOf(ctx, by, key)

@@ -25,6 +25,15 @@ const (
 	Internal    Kind = "INTERNAL"    // a fault in Scriptorium
 )
 
+// Known reports whether the kind is one of these.
+func (k Kind) Known() bool {
+	switch k {
+	case NotFound, Disabled, Script, Timeout, Limit, Overloaded, Denied, Invalid, Conflict, Unavailable, Internal:
+		return true
+	}
+	return false
+}
+
 // Deterministic reports whether an agent that failed to activate a release with
 // an error of this kind fails again in the same way, so that it does not retry.
 func (k Kind) Deterministic() bool { return k == Script || k == Limit || k == Invalid }

@@ -1,10 +1,13 @@
-// Package callstats counts the calls of each script, within bounds, and what the calls of each tenant use. It
-// observes an executor.
+// Package callstats counts the calls of scripts, and what the calls of tenants use. It observes an executor.
 //
-// A number of scripts have a place: figures of their own, and metrics of their own. Calls of all others count for
-// their tenant, and among the metrics for the script "other" of the tenant "other". While all places are taken, a
-// script that is called gets the place of one that is gone or was not called for a minute, or of a tenant that has
-// more places than its own. Its metrics begin anew then, and what the other had counted stays with its tenant alone.
+// A bounded number of scripts have a place: counts and metrics of their own. Calls of other scripts count for their
+// tenant, and in the metrics for the script "other" of the tenant "other". While all places are taken, a script can get
+// the place of another one:
+//
+//   - of a script that was deleted, or was not called for a minute;
+//   - of a script whose tenant has more places than its own tenant.
+//
+// The metrics of the new script start at 0. The counts of the old one remain in those of its tenant.
 package callstats
 
 import (
@@ -24,61 +27,61 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// DefaultScripts is how many scripts have a place, unless told.
+// DefaultScripts is the default of Config.Scripts.
 const DefaultScripts = 1000
 
-// Config of Stats.
+// Config configures Stats.
 type Config struct {
-	// Table has the live releases. No other Stats observe calls of these.
+	// Table has the live releases. Only one Stats may observe their calls.
 	Table *cache.Table
-	// Scripts that have a place; 0 means DefaultScripts.
+	// Scripts is the number of places; 0 means DefaultScripts.
 	Scripts int
-	// Classic has the histogram of latencies have classic buckets, too.
+	// Classic adds classic buckets to the histogram of latencies.
 	Classic bool
-	// Metrics gets the metrics, if not nil.
+	// Metrics registers the metrics, if not nil.
 	Metrics prometheus.Registerer
 }
 
-// Stats are what is known of calls. They are safe for concurrent use.
+// Stats counts calls. It is safe for concurrent use.
 type Stats struct {
 	cfg   Config
 	epoch time.Time
-	tried atomic.Int64 // when a script asked for a place last, while all were taken
+	tried atomic.Int64 // the last time that a script looked for a place while all were taken
 
-	mu      sync.Mutex // guards what follows; no call with a cell waits for it
+	mu      sync.Mutex // guards the fields below; a call with a cell does not lock it
 	places  map[script.Name]*place
 	tenants map[string]*tenant
-	past    meter.Figures // of calls without a place, of tenants that are forgotten
+	past    meter.Figures // of calls without a place, of tenants that were removed
 }
 
 var _ execute.Observer = (*Stats)(nil)
 
-// place is that of one script.
+// place has the counts of one script.
 type place struct {
 	name    script.Name
 	text    string // "tenant/name"
 	tenant  *tenant
 	cell    meter.Cell
-	brought meter.Figures // see Changes, whose caller alone uses it
+	brought meter.Figures // only for Changes and Brought
 }
 
-// tenant is one of which a script was called.
+// tenant has the counts of one tenant.
 type tenant struct {
 	name   string
 	places int
 	rest   meter.Cell // calls of scripts without a place
 	// Guarded by Stats.mu.
-	past  meter.Use     // of scripts that have no place any more
+	past  meter.Use     // of scripts that lost their place
 	taken meter.Use     // see TakeUse
-	moved time.Duration // when there was something to take
+	moved time.Duration // when TakeUse last returned something
 
-	brought meter.Figures // of rest; as that of a place
+	brought meter.Figures // of rest; only for Changes and Brought
 }
 
-// headStart is how old the clock of cells is when it starts: a cell's Last is 0 if there was no call.
+// headStart is the first time on the clock of cells: 0 means that there was no call.
 const headStart = time.Hour
 
-// New returns Stats that have seen no call. It fails only if the metrics are registered already.
+// New returns Stats without calls. It fails only if the metrics are registered already.
 func New(cfg Config) (*Stats, error) {
 	if cfg.Scripts <= 0 {
 		cfg.Scripts = DefaultScripts
@@ -92,8 +95,7 @@ func New(cfg Config) (*Stats, error) {
 	return s, nil
 }
 
-// Ended implements execute.Observer. Calls of which no release was found are not counted here: anybody can make up
-// names.
+// Ended implements execute.Observer. It ignores calls of scripts that do not exist: callers can make up any names.
 func (s *Stats) Ended(_ context.Context, e *execute.Ended) error {
 	if e.Release == nil {
 		return nil
@@ -116,29 +118,29 @@ func (s *Stats) note(r *cache.Release, call *meter.Call) {
 		try = s.mayTry(call.At)
 	}
 	if cell == nil || try || !cell.Note(call) {
-		s.noteAnew(r, call, try || s.mayTry(call.At))
+		s.noteSlow(r, call, try || s.mayTry(call.At))
 	}
 }
 
-// tryEvery is how often a script may ask for a place while all are taken: to find one takes longer than a call.
+// tryEvery is how often a script may look for a place while all are taken. The search takes longer than a call.
 const tryEvery = 100 * time.Millisecond
 
-// mayTry reports whether a script may ask for a place now.
+// mayTry reports whether a script may look for a place now.
 func (s *Stats) mayTry(at time.Duration) bool {
 	last := s.tried.Load()
 	return at-time.Duration(last) >= tryEvery && s.tried.CompareAndSwap(last, int64(at))
 }
 
-// noteAnew counts a call of a release that has no cell, or may have another one by now. try: it may ask for a place.
-func (s *Stats) noteAnew(r *cache.Release, call *meter.Call, try bool) {
+// noteSlow finds the cell of the release, and counts the call there. With try, the script may look for a place.
+func (s *Stats) noteSlow(r *cache.Release, call *meter.Call, try bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cell := s.cellOf(r.Name, call.At, try)
 	r.Meter.Store(cell)
-	cell.Note(call) // nobody closes a cell meanwhile
+	cell.Note(call) // the cell is open: s.mu is held
 }
 
-// Dropped counts lines of a script's log that were left out. A script that there is not counts nothing.
+// Dropped counts dropped log lines of a script. It ignores scripts that do not exist.
 func (s *Stats) Dropped(name script.Name, lines uint64) {
 	if s.cfg.Table.Get(name.String()) == nil {
 		return
@@ -152,8 +154,8 @@ func (s *Stats) Dropped(name script.Name, lines uint64) {
 
 func (s *Stats) now() time.Duration { return time.Since(s.epoch) }
 
-// cellOf returns the cell in which calls of the script count. try: the script may take the place of another. s.mu is
-// held.
+// cellOf returns the cell that counts the script's calls. With try, the script may take the place of another one. s.mu
+// is held.
 func (s *Stats) cellOf(name script.Name, at time.Duration, try bool) *meter.Cell {
 	if p := s.places[name]; p != nil {
 		return &p.cell
@@ -169,7 +171,7 @@ func (s *Stats) cellOf(name script.Name, at time.Duration, try bool) *meter.Cell
 	return &p.cell
 }
 
-// tenant returns what is kept of the tenant. s.mu is held.
+// tenant returns the counts of the tenant, and adds it if it is new. s.mu is held.
 func (s *Stats) tenant(name string, at time.Duration) *tenant {
 	t := s.tenants[name]
 	if t == nil {
@@ -180,7 +182,7 @@ func (s *Stats) tenant(name string, at time.Duration) *tenant {
 	return t
 }
 
-// all returns all places and tenants. What loses its place, or is forgotten, after that keeps its figures.
+// all returns all places and tenants. Their figures remain readable after they were removed.
 func (s *Stats) all() ([]*place, []*tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Change is what was counted of a script since that was brought to another Stats last.
+// Change is the new counts of a script, for another Stats.
 type Change struct {
-	Script  script.Name // without a name of a script: of all of the tenant that have no place
+	Script  script.Name // without Script: the scripts of the tenant that have no place
 	Figures meter.Figures
 
-	of      *meter.Figures // what was brought so far
-	brought meter.Figures  // what will have been brought
+	of      *meter.Figures // the counts that the other Stats has
+	brought meter.Figures  // those that it has after this Change
 }
 
-// Changes yields what was counted since it was brought last. Brought says that another Stats have some of it. One
-// goroutine at a time calls both.
+// Changes yields the counts that the other Stats does not have. Call Brought when it has them. Only one goroutine may call
+// both at a time.
 func (s *Stats) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		places, tenants := s.all()
@@ -34,7 +34,7 @@ func (s *Stats) Changes() iter.Seq[*Change] {
 	}
 }
 
-// changeOf returns what has changed, or nil.
+// changeOf returns the Change, or nil if there is none.
 func changeOf(name script.Name, cell *meter.Cell, brought *meter.Figures) *Change {
 	c := &Change{Script: name, of: brought}
 	cell.Read(&c.brought)
@@ -45,15 +45,14 @@ func changeOf(name script.Name, cell *meter.Cell, brought *meter.Figures) *Chang
 	return c
 }
 
-// Brought says that another Stats have the changes.
+// Brought records that the other Stats has the changes.
 func (s *Stats) Brought(changes []*Change) {
 	for _, c := range changes {
 		*c.of = c.brought
 	}
 }
 
-// Bring counts what other Stats have counted of a script, or of a tenant's scripts that have no place there. A script
-// that there is not here counts nothing.
+// Bring adds a Change of another Stats. It ignores scripts that do not exist here.
 func (s *Stats) Bring(name script.Name, f *meter.Figures) {
 	if name.Script != "" && s.cfg.Table.Get(name.String()) == nil {
 		return

@@ -14,10 +14,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Other is the tenant, and the script, that the metrics have for calls of scripts without a place.
+// Other is the tenant and the script in the metrics of calls without a place.
 const Other = "other"
 
-// otherName cannot have a place: its metrics would be those of all others.
+// otherName cannot have a place: its metrics are those of calls without one.
 var otherName = script.Name{Tenant: Other, Script: Other}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -49,17 +49,17 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	for _, p := range places {
 		r := c.stats.cfg.Table.Get(p.text)
 		if r == nil {
-			continue // what is gone has no metrics
+			continue // the script was deleted
 		}
 		var f meter.Figures
 		p.cell.Read(&f)
-		c.tell(metrics, p.name, &f)
+		c.send(metrics, p.name, &f)
 		for ; r != nil && !r.Untried(); r = r.Keyed {
 			metrics <- prometheus.MustNewConstMetric(infoDesc, prometheus.GaugeValue, 1, p.name.Tenant, p.name.Script, strconv.FormatUint(r.Runs.Number, 10))
 		}
 	}
 	if others.Calls+others.Dropped > 0 {
-		c.tell(metrics, otherName, others)
+		c.send(metrics, otherName, others)
 	}
 }
 
@@ -68,13 +68,13 @@ func (s *Stats) snapshot() (places []*place, others *meter.Figures) {
 	s.mu.Lock()
 	places, tenants, sum := slices.Collect(maps.Values(s.places)), slices.Collect(maps.Values(s.tenants)), s.past
 	s.mu.Unlock()
-	for _, t := range tenants { // one that is forgotten meanwhile keeps its figures
+	for _, t := range tenants { // also one that is removed meanwhile
 		t.rest.Read(&sum)
 	}
 	return places, &sum
 }
 
-func (c collector) tell(metrics chan<- prometheus.Metric, name script.Name, f *meter.Figures) {
+func (c collector) send(metrics chan<- prometheus.Metric, name script.Name, f *meter.Figures) {
 	for outcome, n := range f.Outcomes {
 		if n > 0 || outcome == 0 {
 			metrics <- prometheus.MustNewConstMetric(callsDesc, prometheus.CounterValue, float64(n), name.Tenant, name.Script, meter.OutcomeName(outcome))
@@ -113,10 +113,10 @@ func (h latency) Write(m *dto.Metric) error {
 	return nil
 }
 
-// smallGap is how many empty buckets take less room than another span.
+// smallGap is the number of empty buckets that take less room than another span.
 const smallGap = 2
 
-// spans returns the buckets after the first one as a native histogram has them.
+// spans returns the spans and deltas of a native histogram, without the zero bucket.
 func spans(buckets *histogram.Buckets) (spans []*dto.BucketSpan, deltas []int64) {
 	before, next := int64(0), 0
 	add := func(n int64) {

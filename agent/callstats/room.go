@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// idleAfter is how long a script keeps its place without a call. Between two scrapes its metrics do not vanish.
+// idleAfter is how long a script keeps its place without a call: longer than the time between two scrapes.
 const idleAfter = time.Minute
 
-// makeRoom takes places from scripts, and reports whether there is one for a script of the tenant. s.mu is held.
+// makeRoom removes places, and reports whether one is free for a script of the tenant. s.mu is held.
 func (s *Stats) makeRoom(t *tenant, at time.Duration) bool {
 	var idle, called []*place
 	most := t
 	for _, p := range s.places {
 		switch {
 		case s.cfg.Table.Get(p.text) == nil:
-			s.take(p)
+			s.remove(p)
 		case at-p.cell.Last() >= idleAfter:
 			idle = append(idle, p)
 		default:
@@ -29,11 +29,11 @@ func (s *Stats) makeRoom(t *tenant, at time.Duration) bool {
 	if len(s.places) < s.cfg.Scripts {
 		return true
 	}
-	longest := func(a, b *place) int { return cmp.Compare(a.cell.Last(), b.cell.Last()) }
-	if len(idle) > 0 { // several: others look for one, too
-		slices.SortFunc(idle, longest)
+	byLastCall := func(a, b *place) int { return cmp.Compare(a.cell.Last(), b.cell.Last()) }
+	if len(idle) > 0 { // remove several, for the next scripts that look for a place
+		slices.SortFunc(idle, byLastCall)
 		for _, p := range idle[:min(len(idle), s.cfg.Scripts/16+1)] {
-			s.take(p)
+			s.remove(p)
 		}
 		return true
 	}
@@ -41,12 +41,12 @@ func (s *Stats) makeRoom(t *tenant, at time.Duration) bool {
 		return false
 	}
 	called = slices.DeleteFunc(called, func(p *place) bool { return p.tenant != most })
-	s.take(slices.MinFunc(called, longest))
+	s.remove(slices.MinFunc(called, byLastCall))
 	return true
 }
 
-// take takes the place of a script. s.mu is held.
-func (s *Stats) take(p *place) {
+// remove removes a place. s.mu is held.
+func (s *Stats) remove(p *place) {
 	p.cell.Close()
 	p.cell.Use(&p.tenant.past)
 	p.tenant.places--

@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// IsOther reports whether the script has no counts of its own.
+// IsOther reports whether calls of the script count for its tenant only.
 func (s *Stats) IsOther(name script.Name) bool {
 	r := s.cfg.Table.Get(name.String())
 	if r == nil {
@@ -17,7 +17,7 @@ func (s *Stats) IsOther(name script.Name) bool {
 	return cell != nil && cell.Shared
 }
 
-// Sample is what was counted of some scripts at a moment.
+// Sample is the counts of some scripts at one time.
 type Sample struct {
 	of     script.Name
 	at     time.Time
@@ -25,7 +25,7 @@ type Sample struct {
 	rests  map[*tenant]meter.Figures
 }
 
-// Sample returns what is counted of the script, of all of the tenant if it has no Script, or of all.
+// Sample returns the counts of the script; of all scripts of the tenant if Script is empty; of all scripts if both are.
 func (s *Stats) Sample(of script.Name) *Sample {
 	sample := &Sample{of: of, at: time.Now(), places: map[*place]meter.Figures{}, rests: map[*tenant]meter.Figures{}}
 	places, tenants := s.all()
@@ -51,15 +51,14 @@ func read(cell *meter.Cell) (f meter.Figures) {
 	return f
 }
 
-// Counted is what was counted of a script between two samples; without a name of a script, of all of the tenant that
-// have no place.
+// Counted is the calls of a script between two samples; without Script, those of the tenant's scripts without a place.
 type Counted struct {
 	Script script.Name
 	meter.Figures
 }
 
-// Since returns what was counted of the scripts that were called since the earlier sample of the same, and in which
-// time.
+// Since returns the calls since an earlier sample of the same scripts, and the time between the two. Scripts without calls
+// are left out.
 func (s *Sample) Since(before *Sample) (counted []Counted, took time.Duration) {
 	add := func(name script.Name, now, then meter.Figures) {
 		if f := now.Less(&then); f.Calls > 0 {

@@ -9,19 +9,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/meter"
 )
 
-// TenantUse is what the calls of a tenant have used.
+// TenantUse is what the calls of a tenant used.
 type TenantUse struct {
 	Tenant string
 	meter.Use
 }
 
-// forgetAfter is how long something is kept of a tenant of which no script is called.
-const forgetAfter = time.Hour
+// removeAfter is how long a tenant without calls is kept.
+const removeAfter = time.Hour
 
-// TakeUse returns what the calls of each tenant have used since this was taken last. If that is more than so many
-// tenants, those come first that used a processor for longest; the others are left for the next time. One goroutine
-// at a time calls it.
-func (s *Stats) TakeUse(most int) []TenantUse {
+// TakeUse returns what the calls of each tenant used since it last returned that tenant. It returns at most limit tenants:
+// those with the most processor time first. The others remain for the next time. Only one goroutine may call it at a time.
+func (s *Stats) TakeUse(limit int) []TenantUse {
 	totals := s.totals()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +31,7 @@ func (s *Stats) TakeUse(most int) []TenantUse {
 			uses = append(uses, TenantUse{t.name, use})
 			continue
 		}
-		if t.places == 0 && now-max(t.moved, t.rest.Last()) >= forgetAfter {
+		if t.places == 0 && now-max(t.moved, t.rest.Last()) >= removeAfter {
 			t.rest.Close()
 			t.rest.Read(&s.past)
 			delete(s.tenants, t.name)
@@ -41,7 +40,7 @@ func (s *Stats) TakeUse(most int) []TenantUse {
 	slices.SortFunc(uses, func(a, b TenantUse) int {
 		return cmp.Or(cmp.Compare(b.Ran, a.Ran), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Tenant, b.Tenant))
 	})
-	uses = uses[:min(len(uses), most)]
+	uses = uses[:min(len(uses), limit)]
 	for _, u := range uses {
 		t := s.tenants[u.Tenant]
 		t.taken, t.moved = totals[t], now
@@ -49,7 +48,7 @@ func (s *Stats) TakeUse(most int) []TenantUse {
 	return uses
 }
 
-// totals returns what the calls of each tenant have used so far.
+// totals returns what the calls of each tenant used so far.
 func (s *Stats) totals() map[*tenant]meter.Use {
 	s.mu.Lock()
 	totals, places := make(map[*tenant]meter.Use, len(s.tenants)), slices.Collect(maps.Values(s.places))
@@ -61,7 +60,7 @@ func (s *Stats) totals() map[*tenant]meter.Use {
 		t.rest.Use(&total)
 		totals[t] = total
 	}
-	for _, p := range places { // one that loses its place meanwhile keeps its figures
+	for _, p := range places { // also those that are removed meanwhile
 		total := totals[p.tenant]
 		p.cell.Use(&total)
 		totals[p.tenant] = total

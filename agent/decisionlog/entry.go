@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -55,8 +56,8 @@ type Entry struct {
 
 var entries = sync.Pool{New: func() any { return new(Entry) }}
 
-// NewEntry returns an empty entry.
-func NewEntry() *Entry {
+// newEntry returns an empty entry.
+func newEntry() *Entry {
 	e := entries.Get().(*Entry)
 	e.fields = allFields
 	return e
@@ -106,11 +107,11 @@ func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entr
 		}
 	}
 	p := c.policies.get(policyKey{of: e.Decisions, tenant: settings.Decisions, strict: settings.Audit == script.AuditStrict})
-	trace, span := traceOf(e.Call.Traceparent)
+	trace, span := tracecontext.IDs(e.Call.Traceparent)
 	if !p.records(e.Kind, trace) {
 		return nil
 	}
-	entry := NewEntry()
+	entry := newEntry()
 	entry.Tenant, entry.Script, entry.TraceID, entry.SpanID = tenant, name, trace, span
 	entry.Strict, entry.fields = p.strict, p.fields
 	entry.take(e, p)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -39,16 +40,10 @@ const (
 // protocols that a call can have come over.
 var protocols = []string{"resp", "http", "grpc", "ext_authz", "ext_proc", "spop", "embedded"}
 
-// kinds that a call can end with.
-var kinds = []script.Kind{
-	script.NotFound, script.Disabled, script.Script, script.Timeout, script.Limit, script.Overloaded,
-	script.Denied, script.Invalid, script.Conflict, script.Unavailable, script.Internal,
-}
-
 // Handed returns the entry that the process of the tenant handed over. A process that was taken over may
 // say anything of its own calls, but in no other form, and of no others. The caller releases it.
 func Handed(m *workerv1.Record, tenant string, strict bool, now time.Time) *Entry {
-	e := NewEntry()
+	e := newEntry()
 	e.Tenant, e.Strict, e.fields = tenant, strict, fields(m.GetFields())
 	e.Took = max(time.Duration(m.GetTookNanos()), 0)
 	e.Start = time.Unix(0, m.GetStartUnixNanos())
@@ -63,13 +58,13 @@ func Handed(m *workerv1.Record, tenant string, strict bool, now time.Time) *Entr
 		e.Digest = d
 	}
 	e.Revision, e.Staleness = script.Revision(m.GetRevision()), time.Duration(m.GetStalenessNanos())
-	e.TraceID, e.SpanID = traceOf("00-" + m.GetTraceId() + "-" + m.GetSpanId() + "-00")
+	e.TraceID, e.SpanID = tracecontext.IDs("00-" + m.GetTraceId() + "-" + m.GetSpanId() + "-00")
 	if slices.Contains(protocols, m.GetProtocol()) {
 		e.Protocol = m.GetProtocol()
 	}
 	e.Caller, e.Instructions, e.OnResponse = m.GetCaller(), m.GetInstructions(), m.GetOnResponse()
 	if failed := wire.ToError(m.GetError()); failed != nil {
-		if e.Failed = *failed; !slices.Contains(kinds, failed.Kind) {
+		if e.Failed = *failed; !failed.Kind.Known() {
 			e.Failed.Kind = script.Internal
 		}
 		e.Failed.Message = cut(failed.Message, maxMessage)

@@ -140,28 +140,6 @@ func (p *policy) records(kind script.Kind, traceID string) bool {
 	return err == nil && random >= 1<<randomBits-p.most
 }
 
-// traceOf returns the ids in a W3C traceparent; none if it is not one.
-func traceOf(traceparent string) (trace, span string) {
-	const length, traceAt, spanAt, flagsAt = 55, 3, 36, 53
-	if len(traceparent) < length || len(traceparent) > length && traceparent[length] != '-' {
-		return "", ""
-	}
-	for i := range length {
-		c := traceparent[i]
-		switch i {
-		case traceAt - 1, spanAt - 1, flagsAt - 1:
-			if c != '-' {
-				return "", ""
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return "", ""
-			}
-		}
-	}
-	return traceparent[traceAt : spanAt-1], traceparent[spanAt : flagsAt-1]
-}
-
 // policies keeps those of the calls of late.
 type policies struct {
 	made  sync.Map // of *policy by policyKey

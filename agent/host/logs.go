@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/logring"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -196,13 +197,6 @@ func (t *tenant) forgetQuiet(now time.Time) {
 
 // traceID returns the trace id in a W3C traceparent; "" if it has none that is valid.
 func traceID(traceparent string) string {
-	const version, id, rest = len("00-"), 32, len("-0123456789abcdef-01")
-	if len(traceparent) < version+id+rest || traceparent[2] != '-' || traceparent[version+id] != '-' {
-		return ""
-	}
-	found := traceparent[version : version+id]
-	if strings.Trim(found, "0") == "" || strings.Trim(found, "0123456789abcdef") != "" {
-		return ""
-	}
-	return found
+	id, _ := tracecontext.IDs(traceparent)
+	return id
 }

@@ -1,5 +1,5 @@
-// Package meter counts calls and what they use, at the cost of a few nanoseconds a call: calls that end at the
-// same time do not wait for each other.
+// Package meter counts calls and what they use. It costs a few nanoseconds per call, and calls that end at the same time
+// do not wait for each other.
 package meter
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/histogram"
 )
 
-// Call is what is counted of one call.
+// Call is one call to count.
 type Call struct {
-	At           time.Duration // when it ended, by a clock that does not go back
+	At           time.Duration // the end of the call, on a monotonic clock
 	Took         time.Duration
-	Ran          time.Duration // of that, with a turn on a processor
+	Ran          time.Duration // the part of Took during which it had a processor
 	Outcome      int           // see OutcomeOf
 	Instructions uint64
 	Allocated    uint64
@@ -25,13 +25,13 @@ type Call struct {
 
 // Cell counts calls. The zero Cell is ready for use. It is safe for concurrent use.
 //
-// It has as many lanes as calls are noted at once, up to a bound. A call takes a lane that is free.
+// It has several lanes, and each call locks a free one. The number of lanes grows, up to maxLanes, when none is free.
 type Cell struct {
-	// Shared says that calls of several scripts are counted here. It is set before the first use.
+	// Shared means that the cell counts calls of several scripts. Set it before the first use.
 	Shared bool
 
-	lanes   atomic.Pointer[[]*lane] // a power of two of them; nil: none yet
-	last    atomic.Int64            // when the last call ended, a second early at most
+	lanes   atomic.Pointer[[]*lane] // their number is a power of two; nil before the first call
+	last    atomic.Int64            // the end of the last call, up to a second early
 	growing sync.Mutex              // guards the number of lanes, and closed
 	closed  bool
 }
@@ -40,10 +40,10 @@ type lane struct {
 	mu      sync.Mutex
 	closed  bool
 	figures Figures
-	_       [64]byte // the next one's mutex has a cache line of its own
+	_       [64]byte // no two lanes share a cache line
 }
 
-// maxLanes of a cell: with more processors, calls that end at once seldom find none free.
+// maxLanes is enough for many processors: a call holds its lane for nanoseconds.
 const maxLanes = 8
 
 // Note counts a call. It reports false, and counts nothing, if the cell is closed.
@@ -100,7 +100,7 @@ func (c *Cell) take() *lane {
 	return c.takeOther(lanes, first)
 }
 
-// takeOther takes a lane if the first one that was looked at is not free. There are more from then on.
+// takeOther returns a locked lane after lanes[first] was not free. It first doubles the lanes.
 func (c *Cell) takeOther(lanes []*lane, first int) *lane {
 	if len(lanes) < min(maxLanes, runtime.GOMAXPROCS(0)) {
 		c.grow(len(lanes))
@@ -111,12 +111,12 @@ func (c *Cell) takeOther(lanes []*lane, first int) *lane {
 			return l
 		}
 	}
-	l := lanes[first] // who holds it needs some nanoseconds
+	l := lanes[first] // free in some nanoseconds
 	l.mu.Lock()
 	return l
 }
 
-// all returns the lanes, of which there is one at least.
+// all returns the lanes, at least one.
 func (c *Cell) all() []*lane {
 	if lanes := c.lanes.Load(); lanes != nil {
 		return *lanes
@@ -125,7 +125,7 @@ func (c *Cell) all() []*lane {
 	return *c.lanes.Load()
 }
 
-// grow makes lanes if there are as many as that.
+// grow doubles the lanes, unless their number is no longer from.
 func (c *Cell) grow(from int) {
 	c.growing.Lock()
 	defer c.growing.Unlock()
@@ -143,15 +143,15 @@ func (c *Cell) grow(from int) {
 	c.lanes.Store(&more)
 }
 
-// Last returns when the last call ended, a second early at most; 0 if there was none.
+// Last returns the end of the last call, up to a second early; 0 if there was none.
 func (c *Cell) Last() time.Duration { return time.Duration(c.last.Load()) }
 
-// Read adds to f what was counted.
+// Read adds the counts to f.
 func (c *Cell) Read(f *Figures) {
 	c.each(func(l *lane) { f.Add(&l.figures) })
 }
 
-// Use adds to u what the calls have used.
+// Use adds what the calls used to u.
 func (c *Cell) Use(u *Use) {
 	c.each(func(l *lane) { u.Add(&l.figures.Use) })
 }
@@ -168,7 +168,7 @@ func (c *Cell) each(do func(*lane)) {
 	}
 }
 
-// Close has the cell count no more calls, and keep what it has counted.
+// Close stops counting. The counts remain.
 func (c *Cell) Close() {
 	c.growing.Lock()
 	defer c.growing.Unlock()

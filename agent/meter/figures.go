@@ -30,22 +30,22 @@ func OutcomeOf(kind script.Kind) int {
 	return Outcomes - 1
 }
 
-// OutcomeName returns what an outcome is called: "OK", or the kind of the error.
+// OutcomeName returns the name of an outcome: "OK", or the kind of the error.
 func OutcomeName(outcome int) string { return string(outcomes[outcome]) }
 
-// Use is what calls have used, and how many there were.
+// Use is the number of calls, and what they used.
 type Use struct {
 	Calls  uint64
 	Errors uint64 // calls that ended with an error
-	// Ran is the time that they had a turn on a processor.
+	// Ran is the time during which they had a processor.
 	Ran          time.Duration
 	Instructions uint64
-	// Allocated is an estimate of the bytes that they allocated.
+	// Allocated is an estimate, in bytes.
 	Allocated uint64
 	In, Out   uint64 // bytes of arguments and of results
 }
 
-// Add adds what others have used. No sum overflows.
+// Add adds v to u. Sums do not overflow.
 func (u *Use) Add(v *Use) {
 	u.Calls, u.Errors = sum(u.Calls, v.Calls), sum(u.Errors, v.Errors)
 	u.Ran = sumOfTimes(u.Ran, v.Ran)
@@ -53,7 +53,7 @@ func (u *Use) Add(v *Use) {
 	u.In, u.Out = sum(u.In, v.In), sum(u.Out, v.Out)
 }
 
-// Less returns u without what it was before.
+// Less returns u minus an earlier Use.
 func (u *Use) Less(before *Use) Use {
 	return Use{
 		Calls: u.Calls - before.Calls, Errors: u.Errors - before.Errors, Ran: u.Ran - before.Ran,
@@ -62,16 +62,16 @@ func (u *Use) Less(before *Use) Use {
 	}
 }
 
-// Figures are all that is counted of calls. They only grow.
+// Figures are all counts of a Cell. They only grow.
 type Figures struct {
 	Use
 	Outcomes [Outcomes]uint64
-	Buckets  histogram.Buckets // calls by how long they took, the wait for their turn included
-	Took     time.Duration     // all of that
-	Dropped  uint64            // lines of scripts' logs
+	Buckets  histogram.Buckets // calls by their latency, which includes the wait for a processor
+	Took     time.Duration     // the sum of the latencies
+	Dropped  uint64            // dropped log lines
 }
 
-// Add adds the figures of others. No sum overflows.
+// Add adds g to f. Sums do not overflow.
 func (f *Figures) Add(g *Figures) {
 	f.Use.Add(&g.Use)
 	for i, n := range g.Outcomes {
@@ -84,7 +84,7 @@ func (f *Figures) Add(g *Figures) {
 	f.Dropped = sum(f.Dropped, g.Dropped)
 }
 
-// Less returns f without what it was before.
+// Less returns f minus earlier Figures.
 func (f *Figures) Less(before *Figures) Figures {
 	d := Figures{Use: f.Use.Less(&before.Use), Took: f.Took - before.Took, Dropped: f.Dropped - before.Dropped}
 	for i := range f.Outcomes {

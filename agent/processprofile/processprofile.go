@@ -38,8 +38,8 @@ const (
 // Kinds are all of them.
 func Kinds() []Kind { return []Kind{CPU, Heap, Allocs, Goroutine, Mutex, Block} }
 
-// TakesTime reports whether a profile of the kind is of a span of time.
-func (k Kind) TakesTime() bool { return k == CPU || k == Mutex || k == Block }
+// takesTime reports whether a profile of the kind is of a span of time.
+func (k Kind) takesTime() bool { return k == CPU || k == Mutex || k == Block }
 
 // one is held while a profile is taken: the process has one CPU profile, and one rate of each kind.
 var one sync.Mutex
@@ -47,7 +47,7 @@ var one sync.Mutex
 // Take returns a profile in the format of pprof. It ends early when end is closed. A second one at a
 // time is a Conflict.
 func Take(ctx context.Context, kind Kind, duration time.Duration, end <-chan struct{}) ([]byte, error) {
-	if kind.TakesTime() && (duration <= 0 || duration > MaxDuration) {
+	if kind.takesTime() && (duration <= 0 || duration > MaxDuration) {
 		return nil, script.Errorf(script.Invalid, "duration", "is %v, want more than 0 and at most %v", duration, MaxDuration)
 	}
 	if !one.TryLock() {

@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"slices"
-
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
@@ -18,12 +16,6 @@ const (
 	answerSlack = 64 << 10
 	maxField    = 256 // bytes of an error's field
 )
-
-// kinds that the error of a call may have.
-var kinds = []script.Kind{
-	script.NotFound, script.Disabled, script.Script, script.Timeout, script.Limit, script.Overloaded,
-	script.Denied, script.Invalid, script.Conflict, script.Unavailable, script.Internal,
-}
 
 // believe fills reply with what a process answered, as far as it is an answer.
 func believe(resp *workerv1.ExecuteResponse, most int, reply *gateway.Reply) error {
@@ -56,7 +48,7 @@ func believe(resp *workerv1.ExecuteResponse, most int, reply *gateway.Reply) err
 // believed returns an error that a process sent, as one that may be shown, counted and
 // sent on.
 func believed(e *script.Error) *script.Error {
-	if !slices.Contains(kinds, e.Kind) {
+	if !e.Kind.Known() {
 		e.Kind = script.Internal
 	}
 	e.Field, e.Message = cut(e.Field, maxField), cut(e.Message, maxSaid)

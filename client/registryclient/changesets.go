@@ -31,7 +31,7 @@ type ChangeSetRequest struct {
 	// Plan of all of it. With nil the plan of the scripts counts: all that have one have the same.
 	Plan   *script.Plan
 	DryRun bool // check everything, store nothing
-	// LiftHold lifts the holds of the scripts, if there are any, which takes the role release.
+	// LiftHold lifts the holds of the scripts, if there are any, which needs the role release.
 	LiftHold bool
 	ChangeSetWrite
 }

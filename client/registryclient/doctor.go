@@ -31,7 +31,7 @@ type Finding struct {
 }
 
 // AcceptLoss has agents remove up to so many objects whose records the registry has lost.
-// It takes the role admin for all tenants.
+// It needs the role admin for all tenants.
 func (c *Client) AcceptLoss(ctx context.Context, objects int64, author, note string) (script.Revision, error) {
 	resp, err := call(ctx, c, c.registry.AcceptLoss, &registryv1.AcceptLossRequest{Objects: objects, Author: author, Note: note})
 	return script.Revision(resp.GetRevision()), err
@@ -39,7 +39,7 @@ func (c *Client) AcceptLoss(ctx context.Context, objects int64, author, note str
 
 // Doctor yields what is damaged: records that cannot be read, and sources and contents of
 // values that are missing or do not match their digest. An error ends the sequence; without
-// one it is complete. Only ctx bounds it. It takes the role admin.
+// one it is complete. Only ctx bounds it. It needs the role admin.
 func (c *Client) Doctor(ctx context.Context, o DoctorOptions) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -16,7 +16,7 @@ import (
 // Export yields all there is of the tenant, or of all if it is empty, as of one
 // revision: the header, the tenants' settings, the values, and then each script after
 // the sources that it is the first to need. An *Unreadable stands for one object that is left
-// out, and others follow; any other error ends the sequence. Without one it is complete. Only ctx bounds it. It takes the role admin.
+// out, and others follow; any other error ends the sequence. Without one it is complete. Only ctx bounds it. It needs the role admin.
 func (c *Client) Export(ctx context.Context, tenant string) iter.Seq2[archive.Item, error] {
 	return func(yield func(archive.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -112,7 +112,7 @@ type Imported struct {
 // and tenant's settings is stored in one transaction: what was stored stays when a
 // later one is refused, or the registry cannot be reached any more, and importing the
 // same again goes on from there. An error that items yield ends the import, and is
-// returned as it is. Only ctx bounds it. It takes the role admin.
+// returned as it is. Only ctx bounds it. It needs the role admin.
 func (c *Client) Import(ctx context.Context, o ImportOptions, items iter.Seq2[archive.Item, error]) (Imported, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -248,7 +248,7 @@ type AgentProfileRequest struct {
 const maxAgentProfile = 16 << 20
 
 // ProfileAgent has an agent profile its own process, and returns the profile in the format of pprof. It
-// takes the role admin for all tenants, and stands in the audit trail.
+// needs the role admin for all tenants, and stands in the audit trail.
 func (c *Client) ProfileAgent(ctx context.Context, req AgentProfileRequest) ([]byte, error) {
 	ctx, cancel := c.bounded(ctx, profileTakes)
 	defer cancel()

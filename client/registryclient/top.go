@@ -12,7 +12,7 @@ import (
 
 // TopFilter says which scripts Top returns.
 type TopFilter struct {
-	Of     script.Name   // all scripts of the tenant if it has no Script; all, which takes the role read of all, if it is zero
+	Of     script.Name   // all scripts of the tenant if it has no Script; all, which needs the role read of all, if it is zero
 	Period time.Duration // that agents count, at most 10 s; 2 s if 0
 	Sort   string        // "calls", "errors", "p50" or "p99"; calls if empty
 	Limit  int           // at most 1,000; 100 if 0

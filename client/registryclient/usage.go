@@ -16,7 +16,7 @@ import (
 
 // UsageFilter says which usage.
 type UsageFilter struct {
-	Tenant string // all tenants if empty, which takes the role admin
+	Tenant string // all tenants if empty, which needs the role admin
 	// Since and Until are in the first hour and in the one after the last; the zero Times: all that is kept.
 	Since, Until time.Time
 }

@@ -20,7 +20,7 @@ type Write struct {
 	ExpectedRevision script.Revision
 	// Owner is who the write acts for; "" for nobody. A script that has an owner is
 	// changed by writes for that owner, and is Denied to others unless they Force,
-	// which takes the role admin. A publish for an owner gives a script that has
+	// which needs the role admin. A publish for an owner gives a script that has
 	// none, or is forced, that owner.
 	Owner string
 	Force bool
@@ -53,7 +53,7 @@ type PublishRequest struct {
 	Enabled    *bool
 	Pin        *uint64 // 0 follows the latest; it may be the version that this publish makes
 	DryRun     bool    // check everything, store nothing
-	// LiftHold lifts the script's hold, if there is one, which takes the role release. Otherwise
+	// LiftHold lifts the script's hold, if there is one, which needs the role release. Otherwise
 	// a held script stays at its active version, and Pin is for when the hold is lifted.
 	LiftHold bool
 	// Signature of the publisher, as publisher.Sign makes it; "" for none. It takes

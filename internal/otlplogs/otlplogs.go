@@ -8,7 +8,6 @@ package otlplogs
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,13 +58,15 @@ func Run(ctx context.Context, cfg Config, run func(log *slog.Logger) error) erro
 		return err
 	}
 	otelenv.HandleErrors(cfg.Log)
-	q := newQueue(exporter, cfg.Log)
+	processor := newProcessor(exporter, cfg.Log)
 	if cfg.Metrics != nil {
-		if err := q.counts.register(cfg.Metrics); err != nil {
+		err := processor.queue.Register(cfg.Metrics, "scriptorium_otlp_log_records", "Log records that the collector of logs has taken.",
+			"Log records that were dropped: more than the queue holds, or not taken by the collector of logs.", nil)
+		if err != nil {
 			return err
 		}
 	}
-	provider := sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(q))
+	provider := sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(processor))
 	defer func() {
 		// Beyond ctx, which is done by now.
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -83,85 +84,38 @@ func Run(ctx context.Context, cfg Config, run func(log *slog.Logger) error) erro
 	}))
 }
 
-// counts says what became of records.
-type counts struct {
-	exported, full, failed atomic.Uint64
-}
+// processor gives the records that the queue admits to the SDK's, which makes batches.
+type processor struct {
+	sdklog.Processor
 
-func (c *counts) register(reg prometheus.Registerer) error {
-	counter := func(n *atomic.Uint64, opts prometheus.CounterOpts) error {
-		return reg.Register(prometheus.NewCounterFunc(opts, func() float64 { return float64(n.Load()) }))
-	}
-	err := counter(&c.exported, prometheus.CounterOpts{
-		Name: "scriptorium_otlp_log_records_exported_total", Help: "Log records that the collector of logs has taken.",
-	})
-	for reason, n := range map[string]*atomic.Uint64{"queue": &c.full, "export": &c.failed} {
-		if err != nil {
-			return err
-		}
-		err = counter(n, prometheus.CounterOpts{
-			Name: "scriptorium_otlp_log_records_dropped_total", ConstLabels: prometheus.Labels{"reason": reason},
-			Help: "Log records that were dropped: more than the queue holds, or not taken by the collector of logs.",
-		})
-	}
-	return err
-}
-
-// queue bounds what waits for the exporter, and counts what it drops. The processor of the SDK drops the
-// oldest records in silence, so it never gets more than it holds.
-type queue struct {
-	sdklog.Processor // that makes batches
-
-	counts  counts
-	size    int64
-	waiting atomic.Int64
+	queue *otelenv.Queue
 }
 
 // maxQueued is the SDK's default.
 const maxQueued = 2048
 
-func newQueue(exporter sdklog.Exporter, log *slog.Logger) *queue {
-	q := &queue{size: int64(otelenv.Number("OTEL_BLRP_MAX_QUEUE_SIZE", maxQueued))}
-	q.Processor = sdklog.NewBatchProcessor(&counting{Exporter: exporter, queue: q, log: log})
-	return q
+func newProcessor(exporter sdklog.Exporter, log *slog.Logger) processor {
+	q := &otelenv.Queue{Signal: "logs", Items: "records", Size: int64(otelenv.Number("OTEL_BLRP_MAX_QUEUE_SIZE", maxQueued)), Log: log}
+	return processor{sdklog.NewBatchProcessor(counted{exporter, q}), q}
 }
 
 // OnEmit takes a record in, or drops it. It never waits.
-func (q *queue) OnEmit(ctx context.Context, r *sdklog.Record) error {
-	if q.waiting.Add(1) > q.size {
-		q.waiting.Add(-1)
-		q.counts.full.Add(1)
+func (p processor) OnEmit(ctx context.Context, r *sdklog.Record) error {
+	if !p.queue.Admit() {
 		return nil
 	}
-	return q.Processor.OnEmit(ctx, r)
+	return p.Processor.OnEmit(ctx, r)
 }
 
-// counting is an exporter whose failures are counted, and logged where they are not exported.
-type counting struct {
+// counted is an exporter whose successes and failures the queue counts.
+type counted struct {
 	sdklog.Exporter
 
-	queue   *queue
-	log     *slog.Logger
-	warned  atomic.Int64
-	failing atomic.Bool
+	queue *otelenv.Queue
 }
 
-// Export is sdklog.Exporter's. That it fails is said here.
-func (c *counting) Export(ctx context.Context, records []sdklog.Record) error {
-	err := c.Exporter.Export(ctx, records)
-	n := len(records)
-	c.queue.waiting.Add(-int64(n))
-	if err != nil {
-		c.queue.counts.failed.Add(uint64(n))
-		c.failing.Store(true)
-		if otelenv.Seldom(&c.warned) {
-			c.log.Warn("the collector of logs does not take records; they are dropped until it does. Others are logged once a minute", "records", n, "error", otelenv.Reason(err))
-		}
-		return nil
-	}
-	c.queue.counts.exported.Add(uint64(n))
-	if c.failing.Swap(false) {
-		c.log.Info("the collector of logs takes records again")
-	}
+// Export implements sdklog.Exporter. The queue logs its failures, to where they are not exported.
+func (c counted) Export(ctx context.Context, records []sdklog.Record) error {
+	c.queue.Done(len(records), c.Exporter.Export(ctx, records))
 	return nil
 }

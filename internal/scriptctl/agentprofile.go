@@ -30,7 +30,7 @@ agent sends it through the registry; nothing listens on the network for this. Th
 block take the time of --duration, and Ctrl-C ends them early; heap, allocs and goroutine take none.
 
 An agent takes one profile at a time. The processes of tenants with isolation are not part of it: see
-"scriptctl profile" for scripts. Profile takes the role admin for all tenants, and stands in the audit
+"scriptctl profile" for scripts. Profile needs the role admin for all tenants, and stands in the audit
 trail.`,
 		Example: `  scriptctl agents profile edge-1 -f cpu.pb.gz && go tool pprof -top cpu.pb.gz
   scriptctl agents profile edge-1 --type heap -f heap.pb.gz

@@ -23,7 +23,7 @@ It is a change set without a file, so "scriptctl changeset" shows it and rolls i
 its name. Without --name, apply makes one from the time. All of it must be of one tenant.
 
 If somebody holds one of the scripts, or the registry is frozen, apply stores nothing and
-exits with 9. --lift-hold lifts the holds in the same transaction, and takes the role
+exits with 9. --lift-hold lifts the holds in the same transaction, and needs the role
 release. Use "scriptctl publish" for scripts that are independent of each other.
 
 Manifests are named as for "scriptctl publish".`

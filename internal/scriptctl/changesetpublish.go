@@ -26,7 +26,7 @@ changes nothing, unless the change set was given up: then it begins again.
 
 A change set goes live as a whole: if somebody holds one of its scripts, or the registry
 is frozen, publish stores nothing and exits with 9. --lift-hold lifts the holds in the same
-transaction, and takes the role release. Use it after "scriptctl changeset rollback", which
+transaction, and needs the role release. Use it after "scriptctl changeset rollback", which
 holds the scripts.
 
 --wait waits until all scripts are live everywhere, or prints why the change set failed.

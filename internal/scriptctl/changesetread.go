@@ -230,7 +230,7 @@ const changeSetRollbackLong = `Rollback returns to what was active before a chan
     that was new is disabled; values get the contents before
 
 If somebody has changed one of the scripts or values since, nothing is rolled back, unless
-with --force. It takes the roles release and, for values, publish.
+with --force. It needs the roles release and, for values, publish.
 
 To go forward again as a whole, publish the fixed change set with "scriptctl changeset
 publish --lift-hold". "scriptctl release" lifts the hold of each script by itself.`
@@ -259,7 +259,7 @@ func (a *app) changeSetRollbackCommand() *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().Lookup("force").Usage = "also where a script or a value has changed since, and past the scripts' owners, which takes the role admin"
+	cmd.Flags().Lookup("force").Usage = "also where a script or a value has changed since, and past the scripts' owners, which needs the role admin"
 	return cmd
 }
 

@@ -56,7 +56,7 @@ const freezeLong = `Freeze keeps what runs in all tenants as it is, for example 
     code 9
 
 --except names tenants and scripts that go on, as globs. Another freeze takes the place of
-the one before, with its note, exceptions and time. It takes the role admin of all tenants.`
+the one before, with its note, exceptions and time. It needs the role admin of all tenants.`
 
 const freezeExample = `  scriptctl freeze "incident 12"
   scriptctl freeze "incident 12" --except acme/route --except 'team-*' --for 4h
@@ -136,7 +136,7 @@ func (a *app) thawCommand() *cobra.Command {
 		Use:   "thaw",
 		Short: "End a freeze: what was published meanwhile begins",
 		Long: `Thaw ends a freeze. Versions that were published meanwhile begin at once, through their
-tests and steps if they have any, and rollouts go on. It takes the role admin of all tenants.`,
+tests and steps if they have any, and rollouts go on. It needs the role admin of all tenants.`,
 		Example: "  scriptctl thaw --note \"incident 12 is over\"",
 		Args:    wantArgs(0, 0, "no arguments", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

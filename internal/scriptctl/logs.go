@@ -122,10 +122,8 @@ func (o *logsOptions) validate() error {
 	if !slices.Contains(levels, o.level) {
 		return script.Errorf(script.Invalid, "--level", "%.80q is no level: want %s", o.level, strings.Join(levels, ", "))
 	}
-	for _, node := range o.nodes {
-		if _, err := path.Match(node, ""); err != nil || node == "" {
-			return script.Errorf(script.Invalid, "--node", "%.80q is no pattern: want a name, in which * stands for any characters", node)
-		}
+	if err := checkNodes(o.nodes); err != nil {
+		return err
 	}
 	if o.tail < 1 || o.tail > maxTail {
 		return script.Errorf(script.Invalid, "--tail", "is %d, want 1 to %d", o.tail, maxTail)
@@ -136,6 +134,16 @@ func (o *logsOptions) validate() error {
 	var err error
 	if o.matches, err = wire.CompileGrep(o.grep); err != nil {
 		return script.Errorf(script.Invalid, "--grep", "%s", script.AsError(err).Message)
+	}
+	return nil
+}
+
+// checkNodes returns an error for a value of --node that is no pattern.
+func checkNodes(nodes []string) error {
+	for _, node := range nodes {
+		if _, err := path.Match(node, ""); err != nil || node == "" {
+			return script.Errorf(script.Invalid, "--node", "%.80q is no pattern: want a name, in which * stands for any characters", node)
+		}
 	}
 	return nil
 }

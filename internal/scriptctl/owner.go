@@ -19,7 +19,7 @@ type ownerFlags struct {
 
 func (f *ownerFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.owner, "owner", "", "who the change is made for; a script that has an owner is changed for it alone")
-	cmd.Flags().BoolVar(&f.force, "force", false, "go past the script's owner; it takes the role admin")
+	cmd.Flags().BoolVar(&f.force, "force", false, "go past the script's owner; it needs the role admin")
 }
 
 // actFor makes w a write for the owner.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +51,7 @@ An agent takes a sample each 1,009 instructions, only of calls of this script, a
 ends. Ctrl-C ends it early. A script that nobody calls has no profile.
 
 -o svg draws a flame graph, which a browser shows, and -o pprof writes a file for "go tool pprof";
--o json has lines and stacks. Profile takes the role read for the tenant.`,
+-o json has lines and stacks. Profile needs the role read for the tenant.`,
 		Example: `  scriptctl profile acme/route
   scriptctl profile acme/route --node edge-1 --duration 30s --version 9
   scriptctl profile acme/route -o svg -f route.svg
@@ -84,10 +83,8 @@ ends. Ctrl-C ends it early. A script that nobody calls has no profile.
 }
 
 func (o *profileOptions) validate() error {
-	for _, node := range o.nodes {
-		if _, err := path.Match(node, ""); err != nil || node == "" {
-			return script.Errorf(script.Invalid, "--node", "%.80q is no pattern: want a name, in which * stands for any characters", node)
-		}
+	if err := checkNodes(o.nodes); err != nil {
+		return err
 	}
 	if o.lines < 1 {
 		return script.Errorf(script.Invalid, "--lines", "is %d, want 1 or more", o.lines)

@@ -30,7 +30,7 @@ follows the latest.
 
 If somebody holds the script ("scriptctl rollback", "pin" or "hold"), publish stores
 the version, says who holds the script and why, and exits with 9: what runs does not
-change. --lift-hold lifts the hold in the same transaction, and takes the role release.
+change. --lift-hold lifts the hold in the same transaction, and needs the role release.
 While the registry is frozen ("scriptctl freeze"), publish does the same, and the version
 begins when the freeze is over.
 

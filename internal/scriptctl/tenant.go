@@ -234,7 +234,7 @@ func (a *app) tenantSetCommand() *cobra.Command {
 		Use:   "set TENANT",
 		Short: "Change what holds for a tenant",
 		Long: `Set changes the settings that are given, and keeps the others. 0 takes a setting back to
-its default, which for most is no bound at all. It takes the role admin.
+its default, which for most is no bound at all. It needs the role admin.
 
 The --max flags bound what the limits of each script may be: a script that asks for more
 gets that much.
@@ -272,7 +272,7 @@ func (a *app) tenantUnsetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "unset TENANT",
 		Short:             "Take away all that was set for a tenant",
-		Long:              "Unset takes away all that was set for a tenant, so that the defaults hold: its scripts and\nits kv data stay. It takes the role admin.",
+		Long:              "Unset takes away all that was set for a tenant, so that the defaults hold: its scripts and\nits kv data stay. It needs the role admin.",
 		Args:              wantTenant(),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -337,7 +337,7 @@ func (a *app) tenantListCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tenants for which something was set",
-		Long:    "List shows the tenants for which something was set; the defaults hold for all others. It\ntakes the role admin of all tenants.",
+		Long:    "List shows the tenants for which something was set; the defaults hold for all others. It\nneeds the role admin of all tenants.",
 		Args:    wantArgs(0, 0, "no argument", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.tenantList(cmd.Context())

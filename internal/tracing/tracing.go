@@ -1,6 +1,6 @@
 // Package tracing exports the spans of a process with the SDK of OpenTelemetry, as the standard
-// environment variables OTEL_* say. Without an exporter nothing is recorded, and trace contexts are
-// handed on all the same.
+// environment variables OTEL_* say. Without an exporter nothing is recorded, and the process still
+// passes on trace contexts.
 //
 // The collector is somebody else's: whether it hangs, refuses or is gone, nothing here waits for it.
 // What cannot be exported is dropped and counted.
@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,18 +28,17 @@ import (
 // Options are the flags of a daemon.
 type Options struct {
 	// TracesPerSecond bounds the traces that the process takes part in because others, or the sampler,
-	// say so; DefaultTracesPerSecond if 0.
+	// say so; 100 if 0.
 	TracesPerSecond int
 }
 
-// DefaultTracesPerSecond is the default of Options.TracesPerSecond.
-const DefaultTracesPerSecond = 100
+const defaultTracesPerSecond = 100
 
 const rateFlag = "traces-per-second"
 
 // AddFlags defines --traces-per-second.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.IntVar(&o.TracesPerSecond, rateFlag, DefaultTracesPerSecond, "traces that this process records in a second at most; it counts the others as dropped. The variables OTEL_* say where traces go")
+	flags.IntVar(&o.TracesPerSecond, rateFlag, defaultTracesPerSecond, "traces that this process records in a second at most; it counts the others as dropped. The variables OTEL_* say where traces go")
 }
 
 // Config of a Tracing.
@@ -57,7 +57,8 @@ type Tracing struct {
 	log       *slog.Logger
 	continues bool // the traces of others
 	sampling  tracecontext.Sampling
-	counts    counts
+	queue     otelenv.Queue
+	overRate  atomic.Uint64 // spans that were dropped because of the rate
 
 	provider trace.TracerProvider
 	// These are nil if nothing is exported.
@@ -87,7 +88,7 @@ const maxValueBytes = 1024
 // Open returns the tracing that the environment asks for. An error is Invalid and names the variable.
 func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 	if cfg.TracesPerSecond == 0 {
-		cfg.TracesPerSecond = DefaultTracesPerSecond
+		cfg.TracesPerSecond = defaultTracesPerSecond
 	}
 	if cfg.TracesPerSecond < 0 {
 		return nil, script.Errorf(script.Invalid, "--"+rateFlag, "is %d; it cannot be negative", cfg.TracesPerSecond)
@@ -114,7 +115,9 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 		limits.AttributeValueLengthLimit = maxValueBytes
 	}
 	t.limit = rate.NewLimiter(rate.Limit(cfg.TracesPerSecond), cfg.TracesPerSecond)
-	processor := newQueue(exporter, &t.counts, cfg.Log)
+	t.queue.Signal, t.queue.Items, t.queue.Log = "traces", "spans", cfg.Log
+	t.queue.Size = int64(otelenv.Number("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize))
+	processor := newProcessor(exporter, &t.queue)
 	provider := func(sampler sdktrace.Sampler) *sdktrace.TracerProvider {
 		return sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithRawSpanLimits(limits),
 			sdktrace.WithSpanProcessor(processor), sdktrace.WithSampler(sampler))
@@ -147,7 +150,7 @@ func (t *Tracing) Calls() *Calls {
 	}
 	return &Calls{
 		Tracer: t.chosen.Tracer(scope), Sampling: t.sampling, Rate: int(t.limit.Limit()),
-		Dropped: func(n uint64) { t.counts.rate.Add(n) }, Continue: t.continues,
+		Dropped: func(n uint64) { t.overRate.Add(n) }, Continue: t.continues,
 	}
 }
 
@@ -172,7 +175,7 @@ func (t *Tracing) admit() bool {
 	if t.limit.Allow() {
 		return true
 	}
-	t.counts.rate.Add(1)
+	t.overRate.Add(1)
 	return false
 }
 
@@ -181,7 +184,9 @@ func (t *Tracing) Register(reg prometheus.Registerer) error {
 	if t == nil || reg == nil {
 		return nil
 	}
-	return t.counts.register(reg)
+	return t.queue.Register(reg, "scriptorium_trace_spans", "Spans that the collector of traces has taken.",
+		"Spans that were dropped: more than the rate allows, more than the queue holds, or not taken by the collector of traces.",
+		map[string]*atomic.Uint64{"rate": &t.overRate})
 }
 
 // Shutdown exports what was recorded until ctx is done. What is recorded later is lost.

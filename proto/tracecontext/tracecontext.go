@@ -47,10 +47,20 @@ func (c Context) String() string {
 	return string(text)
 }
 
+// Where the parts of a traceparent begin.
+const traceAt, spanAt, flagsAt = 3, 36, 53
+
+// IDs returns the ids of the trace and the span as the text has them; "" if it is no traceparent.
+func IDs(text string) (trace, span string) {
+	if _, ok := Parse(text); !ok {
+		return "", ""
+	}
+	return text[traceAt : spanAt-1], text[spanAt : flagsAt-1]
+}
+
 // Parse reads the text of a traceparent. ok is false if that is none. It does not allocate.
 func Parse(text string) (c Context, ok bool) {
-	const traceAt, spanAt, flagsAt = 3, 36, 53
-	if len(text) < Size || text[2] != '-' || text[spanAt-1] != '-' || text[flagsAt-1] != '-' {
+	if len(text) < Size || text[traceAt-1] != '-' || text[spanAt-1] != '-' || text[flagsAt-1] != '-' {
 		return Context{}, false
 	}
 	var version, flags [1]byte
@@ -72,7 +82,7 @@ func Parse(text string) (c Context, ok bool) {
 // Unsampled reports whether the text is a traceparent that says not to record, by its form and its flags
 // alone: for those who would have no other use for it.
 func Unsampled(text string) bool {
-	return len(text) >= Size && text[2] == '-' && text[35] == '-' && text[52] == '-' && digits[text[Size-1]]&(notDigit|1) == 0
+	return len(text) >= Size && text[traceAt-1] == '-' && text[spanAt-1] == '-' && text[flagsAt-1] == '-' && digits[text[Size-1]]&(notDigit|1) == 0
 }
 
 // decode fills dst from hexadecimal digits, which are in lower case. It looks at all of them before it

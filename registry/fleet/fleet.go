@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/registry"
+	"github.com/scriptorium-dev/scriptorium/registry/turns"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -129,7 +130,7 @@ type Fleet struct {
 	memory         memory
 	see            func(Sighting) // nil while nobody observes
 
-	readers readers
+	readers *turns.Turns
 }
 
 var _ registry.Projection = (*Fleet)(nil)

@@ -123,7 +123,7 @@ type agent struct {
 	heard    time.Time
 	missed   time.Time // since when it is not heard any more
 	unknown  bool
-	told     presence // what was last seen of it
+	presence presence // what was last seen of it
 	// remembered: nothing was heard of it here, another replica did; or this one,
 	// before it was started anew.
 	remembered bool

@@ -4,39 +4,39 @@ import (
 	"time"
 )
 
-// Sighting is news of an agent.
+// Sighting is a change of an agent.
 type Sighting struct {
 	Agent string
 	What  News
 }
 
-// News is what became of an agent.
+// News is the kind of a change.
 type News string
 
-// The news.
+// The kinds of changes.
 const (
 	Joined        News = "joined"
-	Left          News = "left" // in good order
+	Left          News = "left" // after a shutdown
 	Lost          News = "lost" // it is unknown
 	Back          News = "back" // after it was lost
 	DriftFound    News = "found"
 	DriftRepaired News = "repaired"
 )
 
-// presence is what was told of an agent last.
+// presence is what the last sighting said of an agent.
 type presence int
 
 const (
-	untold presence = iota
+	unseen presence = iota
 	isHere
 	isLost
 )
 
-// Observe has see be called with each sighting from now on, and before that with those that a replica before
-// this one may not have told of: the memory does not have them yet. It is called with the fleet locked and
-// must not call back. nil ends it.
+// Observe calls see with each sighting from now on. It first calls see with those that the previous leader may have
+// missed: the memory does not have them yet. see is called with the fleet locked, and must not call the Fleet. A nil see
+// stops this.
 //
-// Call it once everything is recalled.
+// Call Observe when the memory is recalled.
 func (f *Fleet) Observe(see func(Sighting)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,9 +45,9 @@ func (f *Fleet) Observe(see func(Sighting)) {
 		a := f.agents[name]
 		switch {
 		case a == nil || known.fleet != f.id:
-		case a.told == isLost && known.connected:
+		case a.presence == isLost && known.connected:
 			f.sight(name, Lost)
-		case a.told == isHere && !known.connected:
+		case a.presence == isHere && !known.connected:
 			f.sight(name, Back)
 		}
 	}
@@ -59,20 +59,20 @@ func (f *Fleet) sight(agent string, what News) {
 	}
 }
 
-// seen notes that the agent is here, and what its report says of drifts.
+// seen records that the agent is here, and which drifts it reports.
 func (f *Fleet) seen(a *agent, r *Report) {
-	switch a.told {
+	switch a.presence {
 	case isLost:
 		f.sight(r.Agent, Back)
-	case untold:
-		if f.isRecalled() { // else it may be one that is known
+	case unseen:
+		if f.isRecalled() { // before that, the memory may have the agent
 			f.sight(r.Agent, Joined)
 		}
 	}
-	a.told = isHere
+	a.presence = isHere
 	found, repaired := a.report.Drifts, a.report.RepairedDrifts
 	switch {
-	case a.report.Incarnation == "" || a.remembered: // nobody knows how many of them are news
+	case a.report.Incarnation == "" || a.remembered: // nobody knows which of them are new
 		return
 	case a.report.Incarnation != r.Incarnation:
 		found, repaired = 0, 0
@@ -85,19 +85,19 @@ func (f *Fleet) seen(a *agent, r *Report) {
 	}
 }
 
-// miss notes that the agent is lost if it is unheard for too long.
+// miss records that the agent is lost if it has not reported for too long.
 func (f *Fleet) miss(a *agent, now time.Time) {
-	if a.told == isHere && now.Sub(a.heard) >= f.cfg.UnknownAfter {
-		a.told = isLost
+	if a.presence == isHere && now.Sub(a.heard) >= f.cfg.UnknownAfter {
+		a.presence = isLost
 		f.sight(a.report.Agent, Lost)
 	}
 }
 
-// remind notes what others may have told of the agent, which was not heard here.
+// remind sets what the memory says of an agent that has not reported here.
 func (a *agent) remind(connected bool) {
-	a.told = isLost
+	a.presence = isLost
 	if connected {
-		a.told = isHere
+		a.presence = isHere
 	}
 }
 

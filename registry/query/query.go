@@ -36,9 +36,9 @@ const (
 
 	// minAgentBytes are what each agent may send, however many there are.
 	minAgentBytes = 2 << 10
-	// DefaultAgentBytes and DefaultBytes are for questions that say nothing else.
-	DefaultAgentBytes = 1 << 20
-	DefaultBytes      = 16 << 20
+	// defaultAgentBytes and defaultBytes are for questions that say nothing else.
+	defaultAgentBytes = 1 << 20
+	defaultBytes      = 16 << 20
 
 	// spreadPer agent is the time over which answers are spread; small fleets answer at once.
 	spreadPer   = 200 * time.Microsecond
@@ -89,10 +89,10 @@ type Question struct {
 	Tenant string
 	// Timeout is how long to wait for answers.
 	Timeout time.Duration
-	// AgentBytes bounds the answer of each agent; DefaultAgentBytes if 0. In a large fleet they may send
+	// AgentBytes bounds the answer of each agent; 1 MiB if 0. In a large fleet they may send
 	// less, so that all answers fit into Bytes.
 	AgentBytes int64
-	// Bytes bounds all answers together; DefaultBytes if 0. In a very large fleet it is what each agent may send at least.
+	// Bytes bounds all answers together; 16 MiB if 0. In a very large fleet it is what each agent may send at least.
 	Bytes int64
 	// Query has the kind; the Asker sets the rest.
 	Query *eventv1.Query
@@ -179,7 +179,7 @@ func (q *Question) validate() error {
 			return script.Errorf(script.Invalid, "agents", "%.80q is no name and no pattern of names: use * for any characters", pattern)
 		}
 	}
-	q.Bytes, q.AgentBytes = cmp.Or(q.Bytes, DefaultBytes), cmp.Or(q.AgentBytes, DefaultAgentBytes)
+	q.Bytes, q.AgentBytes = cmp.Or(q.Bytes, defaultBytes), cmp.Or(q.AgentBytes, defaultAgentBytes)
 	return nil
 }
 

@@ -22,7 +22,7 @@ type registryService struct {
 	asker    recentlogs.Asker
 	timeline Timeline
 	usage    Usage
-	tops     *top.Tops // nil if asker is
+	top      *top.Reader // nil if asker is
 	draining <-chan struct{}
 }
 

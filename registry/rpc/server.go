@@ -119,7 +119,7 @@ func New(cfg Config) *Server {
 	}, append(options, cfg.Options...)...)
 	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining}
 	if cfg.Asker != nil {
-		service.tops = top.New(cfg.Asker)
+		service.top = top.New(cfg.Asker)
 	}
 	registryv1.RegisterRegistryServer(s.server, service)
 	registryv1.RegisterFeedServer(s.server, newFeedService(cfg))

@@ -18,12 +18,12 @@ func (s *registryService) Top(ctx context.Context, m *registryv1.TopRequest) (*r
 	if err := s.mayReadTop(ctx, who, of); err != nil {
 		return nil, err
 	}
-	if s.tops == nil {
+	if s.top == nil {
 		return nil, script.Errorf(script.Unavailable, "", "this registry has no NATS, over which agents answer: ask another replica")
 	}
 	waits, cancel := s.untilDraining(ctx)
 	defer cancel()
-	found, err := s.tops.Read(waits, top.Request{
+	found, err := s.top.Read(waits, top.Request{
 		Caller: who.Subject, Of: of, Period: m.GetPeriod().AsDuration(), Sort: m.GetSort(), Limit: int(m.GetLimit()),
 	})
 	if err != nil && ctx.Err() == nil && waits.Err() != nil {

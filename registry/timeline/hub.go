@@ -253,7 +253,7 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// WatchRequest asks for the events from a token on; from now on if that is empty. It takes the roles that a
+// WatchRequest asks for the events from a token on; from now on if that is empty. It needs the roles that a
 // Request does.
 type WatchRequest struct {
 	By access.Identity

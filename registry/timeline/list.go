@@ -11,22 +11,28 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/turns"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Timeline answers who asks for events.
 type Timeline struct {
-	store Store
-	hub   *Hub
-	turns turns
+	store    Store
+	hub      *Hub
+	searches *turns.Turns
 }
 
 // New returns the timeline of the store. The hub follows the same store.
+//
+// A search of the audit trail may read much to find little, and needs only the role read for one tenant. So two searches
+// run at a time, one of each caller, and a long one rests for three times its length.
 func New(store Store, hub *Hub) *Timeline {
-	return &Timeline{store: store, hub: hub, turns: newTurns()}
+	return &Timeline{store: store, hub: hub, searches: turns.New(turns.Config{
+		Concurrent: 2, PerCaller: 1, RestFactor: 3, MinRest: 60 * time.Millisecond, Busy: "many others search the audit trail",
+	})}
 }
 
-// Request asks for a page of events. Those of a tenant take the role read for it, and those of the
+// Request asks for a page of events. Those of a tenant need the role read for it, and those of the
 // fleet the role read for all tenants.
 type Request struct {
 	By access.Identity
@@ -94,12 +100,7 @@ func (t *Timeline) read(ctx context.Context, req *Request, size int, writes, rec
 	case req.Script != "": // which costs the same however much else was written
 		err = t.readHistory(ctx, req, writes)
 	default:
-		err = t.turns.take(ctx, req.By.Subject, func() error {
-			return readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
-				event := ofWrite(e)
-				return e.Change != "" && req.wants(&event) // one that cannot be read says nothing
-			}}, ofWrite)
-		})
+		err = t.search(ctx, req, size, writes)
 	}
 	if err != nil || records.over {
 		return err
@@ -107,6 +108,20 @@ func (t *Timeline) read(ctx context.Context, req *Request, size int, writes, rec
 	return readPage(ctx, t.store.Records, records, Query[Record]{Since: req.Since, Limit: size, Wants: func(r *Record) bool {
 		return req.wants(&r.Event)
 	}}, func(r *Record) script.Event { return r.Event })
+}
+
+// search reads the next page of the audit trail when it is the caller's turn.
+func (t *Timeline) search(ctx context.Context, req *Request, size int, writes *stream) error {
+	end, err := t.searches.Begin(ctx, req.By.Subject)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	defer func() { end(time.Since(began)) }()
+	return readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
+		event := ofWrite(e)
+		return e.Change != "" && req.wants(&event) // one that cannot be read says nothing
+	}}, ofWrite)
 }
 
 func readPage[T any](ctx context.Context, read func(context.Context, Query[T]) (Page[T], error), s *stream, q Query[T], event func(*T) script.Event) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,33 +13,33 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what a Recorder stores, whatever happens: of each type recordBurst records at first, and then
-// recordRate a second, of less than 4 KiB each. A flood of one type does not hold up others.
+// Bounds of what a Recorder stores. Each type of event has its own rate limit: recordBurst records at once, then
+// recordRate per second. A record has less than 4 KiB.
 const (
 	recordBurst  = 64
 	recordRate   = 0.25
 	maxTextBytes = 1 << 10
 	maxSubject   = 253
-	// maxGroups of notes of a type are told apart at a time, and merged ones besides.
+	// maxGroups is the number of groups of one type in memory. Notes of further groups are merged.
 	maxGroups = 128
-	// storeTimeout bounds one write, and lastTimeout those at the end.
+	// storeTimeout is for one write, lastTimeout for the writes at shutdown.
 	storeTimeout = 5 * time.Second
 	lastTimeout  = time.Second
 	flushEvery   = 500 * time.Millisecond
 )
 
-// pauses are how long notes of one group are gathered into a record, while they go on: the first are told
-// soon, and those of a flood seldom.
+// pauses are the times for which notes of one group are collected into a record. They grow while notes keep coming, so
+// that the first notes are stored soon and a flood costs few records.
 var pauses = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute}
 
-// Note is something that happened, and is no write.
+// Note is something that happened other than a write.
 type Note struct {
 	Type    script.EventType
 	What    string
-	Tenant  string // "" if it concerns the fleet
-	Subject string // to what it happened, such as an agent; "" if to nothing in particular
-	About   string // tells groups apart: notes that differ in it are not counted together
-	Text    string // details; of several notes, those of the last
+	Tenant  string // "" for the fleet
+	Subject string // what it happened to, such as an agent; may be ""
+	About   string // part of the group: notes with different About are not counted together
+	Text    string // details; a record has those of its last note
 }
 
 // Config of a Recorder.
@@ -49,46 +50,46 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Recorder stores notes as records. It counts notes of one group together, so that a flood of them costs
-// a bounded number of writes. It is safe for concurrent use.
+// Recorder stores notes as records. It counts notes of one group together, so that a flood of notes costs a bounded
+// number of writes. It is safe for concurrent use.
 type Recorder struct {
 	cfg Config
 
 	mu     sync.Mutex
-	groups map[group]*gathered
-	types  map[script.EventType]*typed
+	groups map[group]*pending
+	types  map[script.EventType]*limit
 	stats  Stats
 }
 
-// typed bounds the records of one type.
-type typed struct {
+// limit is the rate limit of one type of event.
+type limit struct {
 	groups int
-	budget float64 // records that can be stored now
+	budget float64 // records that can be stored at the time
 	at     time.Time
 }
 
-// group is of notes that are counted together.
+// group identifies notes that are counted together.
 type group struct {
-	of            script.EventType
+	kind          script.EventType
 	what          string
 	tenant, about string
 }
 
-// gathered is what happened since the last record of the group.
-type gathered struct {
+// pending is what happened since the last record of the group.
+type pending struct {
 	count       uint64
 	first, last time.Time
 	subjects    []string
 	text        string
-	due         time.Time // the next record
-	step        int       // of pauses
+	due         time.Time // when the next record is stored
+	step        int       // index of pauses
 }
 
 // Stats counts notes and records by their types.
 type Stats struct {
 	Notes   map[script.EventType]uint64
 	Records map[script.EventType]uint64
-	// Merged are notes of groups that were too many: they are counted with those of other tenants.
+	// Merged are notes that were counted with those of other tenants, because there were too many groups.
 	Merged map[script.EventType]uint64
 	// Dropped are notes that were not stored before the registry stopped.
 	Dropped map[script.EventType]uint64
@@ -100,51 +101,51 @@ func NewRecorder(cfg Config) *Recorder {
 		cfg.Clock = time.Now
 	}
 	return &Recorder{
-		cfg: cfg, groups: map[group]*gathered{}, types: map[script.EventType]*typed{},
+		cfg: cfg, groups: map[group]*pending{}, types: map[script.EventType]*limit{},
 		stats: Stats{map[script.EventType]uint64{}, map[script.EventType]uint64{}, map[script.EventType]uint64{}, map[script.EventType]uint64{}},
 	}
 }
 
-// Note takes in a note. It does not block, and takes no memory for each note.
+// Note counts a note. It does not block. Memory grows with the number of groups, not of notes.
 func (r *Recorder) Note(n Note) {
 	now := r.cfg.Clock().UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Notes[n.Type]++
-	of := group{n.Type, n.What, n.Tenant, n.About}
-	g := r.groups[of]
-	if g == nil && r.of(n.Type).groups >= maxGroups {
+	g := group{n.Type, n.What, n.Tenant, n.About}
+	p := r.groups[g]
+	if p == nil && r.limitOf(n.Type).groups >= maxGroups {
 		r.stats.Merged[n.Type]++
-		of, n.Text = group{of: n.Type, what: n.What}, ""
+		g, n.Text = group{kind: n.Type, what: n.What}, ""
 		n.Subject = cmp.Or(n.Tenant, n.Subject)
-		g = r.groups[of]
+		p = r.groups[g]
 	}
-	if g == nil {
-		g = &gathered{due: time.Now().Add(pauses[0])}
-		r.groups[of] = g
-		r.of(n.Type).groups++
+	if p == nil {
+		p = &pending{due: time.Now().Add(pauses[0])}
+		r.groups[g] = p
+		r.limitOf(n.Type).groups++
 	}
-	if g.count == 0 {
-		g.first = now
+	if p.count == 0 {
+		p.first = now
 	}
-	g.count, g.last = g.count+1, now
-	g.text = registry.Printable(n.Text, maxTextBytes)
-	if n.Subject != "" && len(g.subjects) < script.MaxEventSubjects && !slices.Contains(g.subjects, n.Subject) {
-		g.subjects = append(g.subjects, registry.Printable(n.Subject, maxSubject))
+	p.count, p.last = p.count+1, now
+	p.text = registry.Printable(n.Text, maxTextBytes)
+	if n.Subject != "" && len(p.subjects) < script.MaxEventSubjects && !slices.Contains(p.subjects, n.Subject) {
+		p.subjects = append(p.subjects, registry.Printable(n.Subject, maxSubject))
 	}
 }
 
-// of returns the bounds of the type. r.mu is held.
-func (r *Recorder) of(t script.EventType) *typed {
-	of := r.types[t]
-	if of == nil {
-		of = &typed{budget: recordBurst, at: time.Now()}
-		r.types[t] = of
+// limitOf returns the limit of the type. r.mu is held.
+func (r *Recorder) limitOf(t script.EventType) *limit {
+	l := r.types[t]
+	if l == nil {
+		l = &limit{budget: recordBurst, at: time.Now()}
+		r.types[t] = l
 	}
-	return of
+	return l
 }
 
-// Put stores a record at once, outside of the bounds: it is for what happens seldom.
+// Put stores a record at once, without a rate limit. It is for rare events.
 func (r *Recorder) Put(ctx context.Context, record Record) error {
 	record.Time = r.cfg.Clock().UTC()
 	record.Text = registry.Printable(record.Text, maxTextBytes)
@@ -160,7 +161,7 @@ func (r *Recorder) Put(ctx context.Context, record Record) error {
 	return nil
 }
 
-// Run stores what was noted until ctx is done, and then what is left.
+// Run stores records of notes until ctx is done, and then those of the last notes.
 func (r *Recorder) Run(ctx context.Context) {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
@@ -190,7 +191,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// flush stores the records that are due, or all.
+// flush stores the records that are due, or all of them.
 func (r *Recorder) flush(ctx context.Context, all bool) error {
 	for {
 		taken, records := r.take(all)
@@ -207,31 +208,30 @@ func (r *Recorder) flush(ctx context.Context, all bool) error {
 	}
 }
 
-// taken is what a record is made of.
+// taken is the content of a record.
 type taken struct {
 	group
-	gathered
+	pending
 }
 
-// take returns the records to store now: of each type those that have waited for longest, as far as its budget
-// goes.
+// take returns the records to store now: for each type those that wait for longest, within the limit.
 func (r *Recorder) take(all bool) (list []taken, records []Record) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for of, g := range r.groups {
+	for g, p := range r.groups {
 		switch {
-		case g.due.After(now) && !all:
-		case g.count > 0:
-			list = append(list, taken{of, *g})
-		default: // nothing has happened for as long
-			r.remove(of)
+		case p.due.After(now) && !all:
+		case p.count > 0:
+			list = append(list, taken{g, *p})
+		default: // no note since the last record
+			r.remove(g)
 		}
 	}
 	slices.SortFunc(list, func(a, b taken) int { return a.due.Compare(b.due) })
 	room := MaxBatch
 	list = slices.DeleteFunc(list, func(t taken) bool {
-		if room == 0 || !all && !r.of(t.of).spend(now) {
+		if room == 0 || !all && !r.limitOf(t.kind).spend(now) {
 			return true
 		}
 		room--
@@ -241,33 +241,32 @@ func (r *Recorder) take(all bool) (list []taken, records []Record) {
 		if all {
 			r.remove(list[i].group)
 		} else {
-			g := r.groups[list[i].group]
-			next := gathered{step: min(g.step+1, len(pauses)-1)}
-			next.due = now.Add(pauses[next.step])
-			*g = next
+			p := r.groups[list[i].group]
+			step := min(p.step+1, len(pauses)-1)
+			*p = pending{step: step, due: now.Add(pauses[step])}
 		}
 		records = append(records, list[i].record())
 	}
 	return list, records
 }
 
-func (r *Recorder) remove(of group) {
-	delete(r.groups, of)
-	r.of(of.of).groups--
+func (r *Recorder) remove(g group) {
+	delete(r.groups, g)
+	r.limitOf(g.kind).groups--
 }
 
-// spend takes one record from the budget, if there is one.
-func (t *typed) spend(now time.Time) bool {
-	t.budget = min(recordBurst, t.budget+max(0, now.Sub(t.at).Seconds())*recordRate)
-	t.at = now
-	if t.budget < 1 {
+// spend takes one record from the budget, and reports whether there was one.
+func (l *limit) spend(now time.Time) bool {
+	l.budget = min(recordBurst, l.budget+max(0, now.Sub(l.at).Seconds())*recordRate)
+	l.at = now
+	if l.budget < 1 {
 		return false
 	}
-	t.budget--
+	l.budget--
 	return true
 }
 
-// settle notes that the records are stored, or takes back what they are made of.
+// settle counts the records as stored, or puts back the notes that they are made of.
 func (r *Recorder) settle(list []taken, records []Record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,40 +275,40 @@ func (r *Recorder) settle(list []taken, records []Record, err error) {
 			r.stats.Records[records[i].Type]++
 			continue
 		}
-		before := list[i].gathered
-		g := r.groups[list[i].group]
-		if g == nil {
+		before := list[i].pending
+		p := r.groups[list[i].group]
+		if p == nil {
 			r.groups[list[i].group] = &before
-			r.of(list[i].of).groups++
+			r.limitOf(list[i].kind).groups++
 			continue
 		}
-		if g.count == 0 {
-			g.last, g.text = before.last, before.text
+		if p.count == 0 {
+			p.last, p.text = before.last, before.text
 		}
-		g.first, g.count, g.due = before.first, g.count+before.count, before.due
-		for _, s := range g.subjects {
+		p.first, p.count, p.due = before.first, p.count+before.count, before.due
+		for _, s := range p.subjects {
 			if len(before.subjects) < script.MaxEventSubjects && !slices.Contains(before.subjects, s) {
 				before.subjects = append(before.subjects, s)
 			}
 		}
-		g.subjects = before.subjects
+		p.subjects = before.subjects
 	}
 }
 
-// drop counts what was not stored.
+// drop counts the notes that were not stored.
 func (r *Recorder) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for of, g := range r.groups {
-		r.stats.Dropped[of.of] += g.count
-		r.remove(of)
+	for g, p := range r.groups {
+		r.stats.Dropped[g.kind] += p.count
+		r.remove(g)
 	}
 }
 
-// record is the record of what happened.
+// record returns the record to store.
 func (t *taken) record() Record {
 	e := script.Event{
-		Time: t.last, Type: t.of, What: t.what, Tenant: t.tenant, Text: t.text, Subjects: t.subjects,
+		Time: t.last, Type: t.kind, What: t.what, Tenant: t.tenant, Text: t.text, Subjects: t.subjects,
 	}
 	if t.count > 1 {
 		e.Count, e.Since = t.count, t.first
@@ -317,16 +316,9 @@ func (t *taken) record() Record {
 	return Record{Event: e}
 }
 
-// Stats returns what was noted and stored since the start.
+// Stats returns the counts since the start.
 func (r *Recorder) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clone := func(of map[script.EventType]uint64) map[script.EventType]uint64 {
-		out := make(map[script.EventType]uint64, len(of))
-		for t, n := range of {
-			out[t] = n
-		}
-		return out
-	}
-	return Stats{clone(r.stats.Notes), clone(r.stats.Records), clone(r.stats.Merged), clone(r.stats.Dropped)}
+	return Stats{maps.Clone(r.stats.Notes), maps.Clone(r.stats.Records), maps.Clone(r.stats.Merged), maps.Clone(r.stats.Dropped)}
 }

@@ -1,5 +1,5 @@
-// Package timeline tells what happened, in order: the writes that the audit trail and the
-// history of scripts have, and what befell the fleet, which a Recorder stores within bounds.
+// Package timeline lists events in order of time: writes, from the audit trail and the histories of scripts, and events
+// of the fleet, which a Recorder stores.
 package timeline
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Store keeps the records, and has the writes. Errors are as those of a registry.Store.
 type Store interface {
-	// Mark returns the store's own mark of the moment: it is the revision of an event, or above.
+	// Mark returns the store's current position: no event so far has a higher revision.
 	Mark(ctx context.Context) (int64, error)
 	// History is that of a registry.Store.
 	History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error)
@@ -32,10 +32,10 @@ type Store interface {
 	WatchEvents(ctx context.Context, after int64) iter.Seq2[Batch, error]
 }
 
-// MaxBatch is how many records are stored at a time.
+// MaxBatch is the number of records that PutRecords stores at most.
 const MaxBatch = 64
 
-// Kept is how many records of the type are kept, about. Those of one type take no room of others.
+// Kept is the number of records of the type that the store keeps, about. Each type has a limit of its own.
 func Kept(t script.EventType) int {
 	switch t {
 	case script.EventAgent, script.EventQuota:
@@ -44,13 +44,13 @@ func Kept(t script.EventType) int {
 	return 256
 }
 
-// recorded are the types of events that are no writes.
+// recorded are the types of events other than writes.
 var recorded = []script.EventType{script.EventAgent, script.EventDrift, script.EventKey, script.EventQuota}
 
-// Recorded returns the types of events that are no writes.
+// Recorded returns the types of events other than writes.
 func Recorded() []script.EventType { return slices.Clone(recorded) }
 
-// KeptOfAll is how many records of all types are kept, about.
+// KeptOfAll is the number of records of all types that the store keeps, about.
 func KeptOfAll() (n int) {
 	for _, t := range recorded {
 		n += Kept(t)
@@ -58,23 +58,23 @@ func KeptOfAll() (n int) {
 	return n
 }
 
-// Record is an event that is no write.
+// Record is an event other than a write.
 type Record struct {
 	script.Event
-	// State of an event of keys is what its next one compares with. Such records do not expire, so
-	// that the registry knows what it had last.
+	// State is for events about keys: the next such event compares with it. These records do not expire, so that the
+	// registry knows which keys it had last.
 	State string
 }
 
-// Expires reports whether the record is removed when it is old.
+// Expires reports whether old records of the type are removed.
 func Expires(t script.EventType) bool { return t != script.EventKey }
 
-// Query says which items a page has.
+// Query selects the items of a page.
 type Query[T any] struct {
 	Since time.Time        // the zero Time: all
 	After string           // the place of an item, or Page.Next; "" begins with the newest
-	Limit int              // at most so many
-	Wants func(of *T) bool // those alone
+	Limit int              // the number of items at most
+	Wants func(of *T) bool // selects items
 }
 
 // Page is some of the items.
@@ -91,7 +91,7 @@ type Item[T any] struct {
 	Place string
 }
 
-// Batch is what one transaction brought.
+// Batch is the events of one transaction.
 type Batch struct {
 	Revision int64
 	Writes   []script.AuditEntry

@@ -239,7 +239,7 @@ func TestListOfAScriptReadsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestAccess: events of a tenant take the role read for it, and those of the fleet that for all tenants.
+// TestAccess: events of a tenant need the role read for it, and those of the fleet that for all tenants.
 // Nobody but an administrator of all hears which tenants a freeze leaves out.
 func TestAccess(t *testing.T) {
 	b := newBench(t)

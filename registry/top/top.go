@@ -1,5 +1,5 @@
-// Package top adds up the calls of scripts that the agents of the fleet count for a while, and finds the scripts that
-// have most.
+// Package top finds the scripts with the most calls, errors or latency. For a few seconds the agents of the fleet count
+// calls; the package adds up the counts.
 package top
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what is asked, and of what is kept of the answers.
+// Bounds of requests and of answers.
 const (
-	// MaxScripts of a Top, and DefaultScripts if nothing is said.
+	// MaxScripts and DefaultScripts are for Request.Limit.
 	MaxScripts     = 1000
 	DefaultScripts = 100
-	// MaxPeriod that agents count, and DefaultPeriod.
+	// MaxPeriod and DefaultPeriod are for Request.Period.
 	MaxPeriod     = 10 * time.Second
 	DefaultPeriod = 2 * time.Second
 
-	patience   = 3 * time.Second // for the answers, besides the period
-	agentBytes = 256 << 10
-	allBytes   = 16 << 20
-	// maxKept scripts are added up at a time. When there are more, the MaxScripts that come first so far stay.
-	maxKept = 2 * MaxScripts
-	// maxAsked are asked at a time at this registry, and maxAskedBy one caller: others ask for something else.
-	maxAsked   = 8
-	maxAskedBy = 2
-	// mostCalls that an agent can have had in a period, and mostProcessors that it can have kept busy.
-	mostCalls      = 1 << 40
-	mostProcessors = 1024
+	answerTimeout = 3 * time.Second // after the period
+	agentBytes    = 256 << 10       // of the answer of one agent
+	allBytes      = 16 << 20        // of all answers
+	// maxSums is the number of scripts in memory. When there are more, only the first MaxScripts so far stay.
+	maxSums = 2 * MaxScripts
+	// maxQueries is the number of queries that this registry runs at a time, maxQueriesBy that of one caller.
+	maxQueries   = 8
+	maxQueriesBy = 2
+	// maxCalls and maxProcessors are what the answer of one agent can say of one script.
+	maxCalls      = 1 << 40
+	maxProcessors = 1024
 )
 
 // The orders of scripts.
@@ -53,72 +53,72 @@ type Asker interface {
 	Ask(ctx context.Context, q query.Question, take func(query.Part)) (query.Result, error)
 }
 
-// Request says which scripts.
+// Request selects scripts.
 type Request struct {
-	Caller string        // who asks
-	Of     script.Name   // all scripts of the tenant if it has no Script; all if it is zero
-	Period time.Duration // that agents count; DefaultPeriod if 0
+	Caller string        // the identity that asks
+	Of     script.Name   // all scripts of the tenant if it has no Script; all scripts if it is zero
+	Period time.Duration // how long agents count; DefaultPeriod if 0
 	Sort   string        // ByCalls if empty
 	Limit  int           // DefaultScripts if 0
 }
 
-// Rates are what the calls of a script are now.
+// Rates are the calls of a script during the period.
 type Rates struct {
 	Script     script.Name
-	Calls      float64 // a second
-	Errors     float64 // a second
+	Calls      float64 // per second
+	Errors     float64 // per second
 	P50, P99   time.Duration
-	Processors float64 // that they keep busy
-	Agents     int     // that called it
+	Processors float64 // processors that the calls kept busy
+	Agents     int     // agents that had calls
 }
 
-// Top is the calls of scripts now.
+// Top is the answer to a Request.
 type Top struct {
-	Scripts   []Rates // in the order that was asked for
-	Total     Rates   // of all scripts; it has latencies of those alone that agents tell of
-	Truncated bool    // there are more scripts than in it
+	Scripts   []Rates // in the order of Request.Sort
+	Total     Rates   // of all scripts; its latencies are those of scripts that agents name
+	Truncated bool    // there are more scripts
 	Result    query.Result
 }
 
-// Tops answers requests. Requests for the same at about the same time share the question to the fleet. It is safe for
-// concurrent use.
-type Tops struct {
+// Reader answers requests. Equal requests at the same time share one query to the fleet. It is safe for concurrent use.
+type Reader struct {
 	asker Asker
 
-	mu     sync.Mutex
-	flying map[question]*flight
+	mu      sync.Mutex
+	queries map[key]*running
 }
 
-// question is what requests have in common that share one.
-type question struct {
+// key is equal for requests that share a query.
+type key struct {
 	of     script.Name
 	period time.Duration
 	sort   string
 	limit  int
 }
 
-type flight struct {
+// running is a query that runs.
+type running struct {
 	caller string
-	done   chan struct{}
+	done   chan struct{} // closed when top and err are set
 	top    Top
 	err    error
 }
 
-// New returns Tops that ask by the asker.
-func New(asker Asker) *Tops { return &Tops{asker: asker, flying: map[question]*flight{}} }
+// New returns a Reader that asks agents through the asker.
+func New(asker Asker) *Reader { return &Reader{asker: asker, queries: map[key]*running{}} }
 
-// Read has the fleet count, and returns what it counted.
-func (t *Tops) Read(ctx context.Context, req Request) (Top, error) {
+// Read makes the agents count, and returns the sums.
+func (r *Reader) Read(ctx context.Context, req Request) (Top, error) {
 	if err := req.validate(); err != nil {
 		return Top{}, err
 	}
-	f, err := t.join(req)
+	q, err := r.join(req)
 	if err != nil {
 		return Top{}, err
 	}
 	select {
-	case <-f.done:
-		return f.top, f.err
+	case <-q.done:
+		return q.top, q.err
 	case <-ctx.Done():
 		return Top{}, ctx.Err()
 	}
@@ -142,57 +142,54 @@ func (r *Request) validate() error {
 	return nil
 }
 
-// join returns the flight for the request, and begins one if there is none.
-func (t *Tops) join(req Request) (*flight, error) {
-	q := question{of: req.Of, period: req.Period, sort: req.Sort, limit: req.Limit}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.flying[q]; f != nil {
-		return f, nil
+// join returns the query for the request, and starts it if it does not run.
+func (r *Reader) join(req Request) (*running, error) {
+	k := key{of: req.Of, period: req.Period, sort: req.Sort, limit: req.Limit}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.queries[k]; q != nil {
+		return q, nil
 	}
 	by := 0
-	for _, f := range t.flying {
-		if f.caller == req.Caller {
+	for _, q := range r.queries {
+		if q.caller == req.Caller {
 			by++
 		}
 	}
-	if by >= maxAskedBy || len(t.flying) >= maxAsked {
-		return nil, script.Errorf(script.Limit, "", "this registry counts calls for %d others, %d of %.80q: ask for the same as they, ask another replica, or try again", len(t.flying), by, req.Caller)
+	if by >= maxQueriesBy || len(r.queries) >= maxQueries {
+		return nil, script.Errorf(script.Limit, "", "this registry counts calls for %d others, %d of %.80q: ask for the same as they, ask another replica, or try again", len(r.queries), by, req.Caller)
 	}
-	f := &flight{caller: req.Caller, done: make(chan struct{})}
-	t.flying[q] = f
-	go t.fly(q, f)
-	return f, nil
+	q := &running{caller: req.Caller, done: make(chan struct{})}
+	r.queries[k] = q
+	go r.run(k, q)
+	return q, nil
 }
 
-func (t *Tops) fly(q question, f *flight) {
-	defer close(f.done)
+func (r *Reader) run(k key, q *running) {
+	defer close(q.done)
 	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.flying, q)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.queries, k)
 	}()
-	s := &sums{question: q, scripts: map[script.Name]*sum{}, agents: map[string]int{}}
-	// The asker ends it in time: those who wait for it may be gone, and others may have come.
-	result, err := t.asker.Ask(context.Background(), query.Question{
-		Caller: f.caller, Tenant: q.of.Tenant, Timeout: q.period + patience, AgentBytes: agentBytes, Bytes: allBytes,
+	s := &sums{key: k, scripts: map[script.Name]*sum{}, agents: map[string]int{}}
+	// Requests come and go while the query runs, so it has no context of theirs. It ends at its timeout.
+	q.top.Result, q.err = r.asker.Ask(context.Background(), query.Question{
+		Caller: q.caller, Tenant: k.of.Tenant, Timeout: k.period + answerTimeout, AgentBytes: agentBytes, Bytes: allBytes,
 		Query: &eventv1.Query{Kind: &eventv1.Query_Top{Top: &eventv1.TopQuery{
-			Name: q.of.Script, Period: durationpb.New(q.period), Sort: q.sort, Limit: int32(2 * q.limit), //nolint:gosec // at most MaxScripts
+			Name: k.of.Script, Period: durationpb.New(k.period), Sort: k.sort, Limit: int32(2 * k.limit), //nolint:gosec // at most MaxScripts
 		}}},
 	}, s.take)
-	if err != nil {
-		f.err = err
-		return
+	if q.err == nil {
+		s.addTo(&q.top)
 	}
-	f.top = s.top()
-	f.top.Result = result
 }
 
-// sums add up what agents counted.
+// sums add up the counts of agents.
 type sums struct {
-	question
+	key
 	scripts   map[script.Name]*sum
-	agents    map[string]int // a number for each
+	agents    map[string]int // numbers the agents
 	total     sum
 	truncated bool
 }
@@ -200,10 +197,11 @@ type sums struct {
 type sum struct {
 	Rates
 	buckets histogram.Buckets
-	from    big.Int // has a bit for each agent that told of the script
+	from    big.Int // bit n: the sum has the counts of the agent with the number n
 }
 
-// take adds what an agent says of scripts that it may speak of, and that are asked for: once of each.
+// take adds one part of an agent's answer. It ignores scripts that the agent does not follow, that the request does not
+// select, or that the agent reported before.
 func (s *sums) take(p query.Part) {
 	m := p.Answer.GetTop()
 	if m == nil {
@@ -214,11 +212,11 @@ func (s *sums) take(p query.Part) {
 		agent = len(s.agents)
 		s.agents[p.Agent] = agent
 	}
-	seconds := max(m.GetPeriod().AsDuration(), s.period).Seconds() // none counts for less than it was asked to
+	seconds := max(m.GetPeriod().AsDuration(), s.period).Seconds() // an agent must not report a higher rate by a shorter period
 	for _, one := range m.GetScripts() {
 		name := script.Name{Tenant: one.GetTenant(), Script: one.GetName()}
 		buckets, ok := readBuckets(one)
-		if !ok || !s.asks(name) || !p.Tenants.Matches(name.Tenant) || name.Validate() != nil {
+		if !ok || !s.selects(name) || !p.Tenants.Matches(name.Tenant) || name.Validate() != nil {
 			continue
 		}
 		into := s.scripts[name]
@@ -232,27 +230,28 @@ func (s *sums) take(p query.Part) {
 		into.from.SetBit(&into.from, agent, 1)
 		into.add(one, seconds, &buckets)
 		s.total.add(one, seconds, &buckets)
-		if len(s.scripts) >= maxKept {
+		if len(s.scripts) >= maxSums {
 			s.trim()
 		}
 	}
-	if m.GetOthers().GetCalls() > 0 && m.GetOthers().GetCalls() <= mostCalls {
+	if m.GetOthers().GetCalls() > 0 && m.GetOthers().GetCalls() <= maxCalls {
 		s.truncated = true
 		s.total.add(m.GetOthers(), seconds, &histogram.Buckets{})
 	}
 }
 
-// readBuckets returns the latencies of the calls; ok is false if these are not of so many calls, or cannot be so many.
+// readBuckets returns the latencies of the calls; ok is false if their number differs from that of the calls, or is too
+// high.
 func readBuckets(m *eventv1.ScriptTop) (b histogram.Buckets, ok bool) {
 	calls := m.GetCalls()
-	if calls == 0 || calls > mostCalls || slices.ContainsFunc(m.GetBuckets(), func(n uint64) bool { return n > calls }) {
+	if calls == 0 || calls > maxCalls || slices.ContainsFunc(m.GetBuckets(), func(n uint64) bool { return n > calls }) {
 		return b, false
 	}
 	b, ok = histogram.FromSparse(int(m.GetFirstBucket()), m.GetBuckets())
 	return b, ok && b.Total() == calls
 }
 
-func (s *sums) asks(name script.Name) bool {
+func (s *sums) selects(name script.Name) bool {
 	return (s.of.Tenant == "" || s.of.Tenant == name.Tenant) && (s.of.Script == "" || s.of.Script == name.Script)
 }
 
@@ -267,24 +266,23 @@ func (s *sums) trim() {
 func (s *sum) add(m *eventv1.ScriptTop, seconds float64, buckets *histogram.Buckets) {
 	s.Calls += float64(m.GetCalls()) / seconds
 	s.Errors += float64(min(m.GetErrors(), m.GetCalls())) / seconds
-	s.Processors += min(max(0, m.GetProcessorTime().AsDuration().Seconds())/seconds, mostProcessors)
+	s.Processors += min(max(0, m.GetProcessorTime().AsDuration().Seconds())/seconds, maxProcessors)
 	s.Agents++
 	for i, n := range buckets {
 		s.buckets[i] += n
 	}
 }
 
-// top returns the scripts that come first.
-func (s *sums) top() Top {
-	t := Top{Scripts: s.sorted(), Total: s.total.rates(), Truncated: s.truncated}
+// addTo adds the first scripts and the total to t.
+func (s *sums) addTo(t *Top) {
+	t.Scripts, t.Total, t.Truncated = s.sorted(), s.total.rates(), s.truncated
 	t.Total.Agents = 0
 	if len(t.Scripts) > s.limit {
 		t.Scripts, t.Truncated = t.Scripts[:s.limit], true
 	}
-	return t
 }
 
-// sorted returns all scripts, in the order that was asked for.
+// sorted returns all scripts in the order of the request.
 func (s *sums) sorted() []Rates {
 	all := make([]Rates, 0, len(s.scripts))
 	for _, one := range s.scripts {

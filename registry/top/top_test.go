@@ -187,11 +187,11 @@ func TestTheFirstOfManyScripts(t *testing.T) {
 func TestManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &agents{may: make(chan struct{})}
-		tops := top.New(a)
+		reader := top.New(a)
 		var reading sync.WaitGroup
 		begin := func(caller string, limit int) {
 			reading.Go(func() {
-				if found, err := tops.Read(t.Context(), top.Request{Caller: caller, Limit: limit}); err != nil || len(found.Result.Answered) != 1 {
+				if found, err := reader.Read(t.Context(), top.Request{Caller: caller, Limit: limit}); err != nil || len(found.Result.Answered) != 1 {
 					t.Errorf("%s: %+v, %v", caller, found, err)
 				}
 			})
@@ -199,7 +199,7 @@ func TestManyRequests(t *testing.T) {
 		}
 		refused := func(caller string, limit int) {
 			t.Helper()
-			if _, err := tops.Read(t.Context(), top.Request{Caller: caller, Limit: limit}); script.KindOf(err) != script.Limit {
+			if _, err := reader.Read(t.Context(), top.Request{Caller: caller, Limit: limit}); script.KindOf(err) != script.Limit {
 				t.Errorf("one more of %s: %v", caller, err)
 			}
 		}
@@ -213,7 +213,7 @@ func TestManyRequests(t *testing.T) {
 		refused("cid", 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := tops.Read(ctx, top.Request{Caller: "cid", Limit: 1}); !errors.Is(err, context.Canceled) {
+		if _, err := reader.Read(ctx, top.Request{Caller: "cid", Limit: 1}); !errors.Is(err, context.Canceled) {
 			t.Errorf("one that waits no longer: %v", err)
 		}
 		if len(a.asked) != 8 {
@@ -224,7 +224,7 @@ func TestManyRequests(t *testing.T) {
 		begin("ann", 3)
 		reading.Wait()
 		a.err = script.Errorf(script.Unavailable, "", "no NATS")
-		if _, err := tops.Read(t.Context(), top.Request{}); script.KindOf(err) != script.Unavailable {
+		if _, err := reader.Read(t.Context(), top.Request{}); script.KindOf(err) != script.Unavailable {
 			t.Errorf("without NATS: %v", err)
 		}
 	})

@@ -36,7 +36,7 @@ func (h *hour) add(at time.Time, tenants map[string]*script.Usage) (parts []Part
 	}
 	var changed [Parts]bool
 	for tenant, u := range tenants {
-		n := PartOf(tenant)
+		n := partOf(tenant)
 		sum, known := h[n][tenant]
 		switch {
 		case known:

@@ -19,24 +19,24 @@ const (
 	lastTimeout  = 2 * time.Second
 )
 
-// leader is a ledger that leads.
+// leader is the state of one Lead.
 type leader struct {
 	*Ledger
 	term    int64
 	claimed bool
-	hours   map[time.Time]*hour // what is stored of those that something was added to
-	unsure  *attempt            // nil: all attempts have an end
+	hours   map[time.Time]*hour // the stored content of hours that this leader wrote
+	unsure  *attempt            // the last attempt, if its outcome is unknown
 	purged  time.Time
 }
 
-// attempt is one to store an hour of which nobody knows how it ended.
+// attempt is an attempt to store an hour.
 type attempt struct {
 	at      time.Time
-	part    Part                     // one of those that were to be stored, all or none
-	tenants map[string]*script.Usage // that were added
+	part    Part                     // one of the parts: the store has all of them or none
+	tenants map[string]*script.Usage // the added usage
 }
 
-// Lead counts, and stores what was counted, until ctx is done. The term is higher than that of each leader before.
+// Lead counts and stores usage until ctx is done. The term is higher than that of all earlier leaders.
 func (l *Ledger) Lead(ctx context.Context, term int64) {
 	l.lead(true)
 	defer l.lead(false)
@@ -58,7 +58,7 @@ func (l *Ledger) Lead(ctx context.Context, term int64) {
 		switch {
 		case err == nil:
 			wait.Reset(storeEvery)
-		case script.KindOf(err) == script.Conflict: // another one leads: this one is to know soon
+		case script.KindOf(err) == script.Conflict: // another replica leads: ctx ends soon
 			l.lead(false)
 			<-ctx.Done()
 			return
@@ -71,7 +71,7 @@ func (l *Ledger) Lead(ctx context.Context, term int64) {
 	}
 }
 
-// lead begins or ends to count.
+// lead starts or stops counting.
 func (l *Ledger) lead(leading bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *leader) do(ctx context.Context) error {
 	}
 }
 
-// settle finds out how the last attempt ended.
+// settle finds out whether the last attempt stored its usage, and counts the usage again if not.
 func (l *leader) settle(ctx context.Context) error {
 	last := l.unsure
 	if last == nil {
@@ -135,7 +135,7 @@ func (l *leader) settle(ctx context.Context) error {
 	return nil
 }
 
-// take returns the usage of an hour that is pending, which is no more then; nil if there is none.
+// take removes and returns the pending usage of one hour; nil if there is none.
 func (l *leader) take() (at time.Time, tenants map[string]*script.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *leader) take() (at time.Time, tenants map[string]*script.Usage) {
 	return at, nil
 }
 
-// putBack counts again what was taken.
+// putBack adds usage that take returned to the pending usage.
 func (l *leader) putBack(at time.Time, tenants map[string]*script.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *leader) putBack(at time.Time, tenants map[string]*script.Usage) {
 	}
 }
 
-// bound drops the oldest hours if too many wait.
+// bound drops the oldest hours if too many are pending.
 func (l *leader) bound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *leader) bound() {
 	}
 }
 
-// storeHour adds to what is stored of an hour.
+// storeHour adds usage to the stored content of an hour.
 func (l *leader) storeHour(ctx context.Context, at time.Time, tenants map[string]*script.Usage) error {
 	stored, err := l.load(ctx, at)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *leader) storeHour(ctx context.Context, at time.Time, tenants map[string
 		return err
 	}
 	parts, dropped := stored.add(at, tenants)
-	delete(l.hours, at) // nobody knows what is stored, until this has ended
+	delete(l.hours, at) // unknown until the store has answered
 	if err := l.cfg.Store.PutUsage(ctx, l.term, parts); err != nil {
 		if len(parts) > 0 {
 			l.unsure = &attempt{at: at, part: parts[0], tenants: tenants}
@@ -198,7 +198,7 @@ func (l *leader) storeHour(ctx context.Context, at time.Time, tenants map[string
 	return nil
 }
 
-// load returns what is stored of an hour.
+// load returns the stored content of an hour.
 func (l *leader) load(ctx context.Context, at time.Time) (*hour, error) {
 	if known := l.hours[at]; known != nil {
 		return known, nil
@@ -214,7 +214,7 @@ func (l *leader) load(ctx context.Context, at time.Time) (*hour, error) {
 	return stored, nil
 }
 
-// purge removes what is too old, now and then.
+// purge removes old hours, every purgeEvery.
 func (l *leader) purge(ctx context.Context) error {
 	now := l.now()
 	if now.Sub(l.purged) < purgeEvery {

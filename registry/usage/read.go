@@ -31,7 +31,7 @@ func (l *Ledger) Read(ctx context.Context, f Filter) iter.Seq2[script.HourUsage,
 	}
 	number := -1
 	if f.Tenant != "" {
-		number = PartOf(f.Tenant)
+		number = partOf(f.Tenant)
 	}
 	return func(yield func(script.HourUsage, error) bool) {
 		var one []script.HourUsage // of an hour

@@ -12,8 +12,8 @@ import (
 // Parts is into how many parts an hour is divided: a tenant's usage is in one of them.
 const Parts = 64
 
-// PartOf returns the part of the tenant, from 0.
-func PartOf(tenant string) int {
+// partOf returns the part of the tenant, from 0.
+func partOf(tenant string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(tenant)) // it has no errors
 	return int(h.Sum32() % Parts)

@@ -1,12 +1,11 @@
-// Package usage adds up what the calls of tenants use on the fleet, by the hour, from what agents report, and has it
-// kept for 31 days.
+// Package usage adds up, for each tenant and hour, the usage that agents report, and stores it for 31 days.
 //
-// Every replica of a registry hears every agent. The one that leads counts, and stores every half minute: what it has
-// stored it does not count again, and no usage is counted by two. A leader that stops stores the rest. When one is
-// lost, so is what it has counted since it stored last, and what agents reported before the next one led.
+// Every replica of a registry receives all reports. Only the leader counts, so that no usage is counted twice. It stores
+// the sums every half minute, and once more when it stops. If the leader fails, two parts are lost: what it counted since
+// it last stored, and what agents reported until the next leader began.
 //
-// Agents report each usage several times. The first time counts. A repetition counts if the first time got lost: but a
-// leader cannot know that of what was first reported before it led.
+// Agents report each usage several times. The first report counts. A repetition counts if the first report was lost. A
+// new leader does not count repetitions at first: the leader before it may have counted the first report.
 package usage
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Config of a Ledger.
+// Config configures a Ledger.
 type Config struct {
 	Store Store
-	// Clock tells the time; time.Now if nil.
+	// Clock returns the time; time.Now if nil.
 	Clock func() time.Time
-	// Knows reports whether there is such a tenant, or was: agents may name others.
+	// Knows reports whether the tenant exists or existed. Agents can report any name.
 	Knows func(tenant string) bool
-	// Space returns an error while the store takes nothing; nil if it always does.
+	// Space returns an error while the store has no room. It may be nil.
 	Space func() error
 	Log   *slog.Logger
 }
@@ -39,37 +38,37 @@ type Ledger struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	heard   map[speaker]heard
+	last    map[reporter]last
 	swept   time.Time
 	leading bool
-	since   time.Time                              // of leading
-	pending map[time.Time]map[string]*script.Usage // by hour and tenant: what is not stored yet
+	since   time.Time                              // when leading last changed
+	pending map[time.Time]map[string]*script.Usage // usage that is not stored, by hour and tenant
 	stats   Stats
 }
 
-// speaker is an identity that reports for an agent.
-type speaker struct{ agent, identity string }
+// reporter is an identity that reports for an agent.
+type reporter struct{ agent, identity string }
 
-// heard is the last usage that a speaker reported.
-type heard struct {
+// last is the last usage of a reporter.
+type last struct {
 	incarnation string
 	sequence    uint64
 	at          time.Time
 }
 
-// Stats count usages that were reported, since the start.
+// Stats counts reports of usage since the start.
 type Stats struct {
 	Counted  uint64
-	Clamped  uint64 // of the counted, those that said more than can be
+	Clamped  uint64 // counted, but reduced to what is possible
 	Repeated uint64 // counted before
-	Missed   uint64 // a leader before this may have counted them
-	Unknown  uint64 // tenants in reports that there are not
-	Dropped  uint64 // tenants' usages that there was no room for, or that were lost with the lead
-	// Stored is when a leader here stored usage last; the zero Time if it never did.
+	Missed   uint64 // maybe counted by the leader before
+	Unknown  uint64 // tenants in reports that do not exist
+	Dropped  uint64 // usages of tenants: no room for them, or not stored before the lead ended
+	// Stored is when this replica last stored usage; the zero Time if it never did.
 	Stored time.Time
 }
 
-// New returns a ledger that counts once it leads.
+// New returns a ledger. It counts while Lead runs.
 func New(cfg Config) *Ledger {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -77,40 +76,39 @@ func New(cfg Config) *Ledger {
 	if cfg.Space == nil {
 		cfg.Space = func() error { return nil }
 	}
-	return &Ledger{cfg: cfg, now: cfg.Clock, heard: map[speaker]heard{}, pending: map[time.Time]map[string]*script.Usage{}}
+	return &Ledger{cfg: cfg, now: cfg.Clock, last: map[reporter]last{}, pending: map[time.Time]map[string]*script.Usage{}}
 }
 
-// Bounds of what agents report, and of what is kept for it.
+// Bounds of reports, and of memory.
 const (
 	maxProcessors = 1024 // of a machine
-	// slack is added to the time between two reports of an agent: a call counts when it has ended.
+	// slack is added to the time between two reports of an agent: a call counts when it ends.
 	slack = 10 * time.Second
-	// unheard is what a first report covers at most: nobody here knows when the one before was.
-	unheard = time.Hour
-	// maxTenants of an hour. The fleet has that many at most whose usage is kept.
+	// maxFirst is the time that a first report can cover: this replica does not know of an earlier one.
+	maxFirst = time.Hour
+	// maxTenants is the number of tenants whose usage is kept in one hour.
 	maxTenants = 10_000
-	// maxHours wait to be stored, while the store is away.
+	// maxHours is the number of hours in memory while the store is unavailable.
 	maxHours = 48
-	// forgetAfter is how long the last usage of an agent is known: for longer than it is repeated, and than one that is
-	// heard has none to report.
+	// forgetAfter is how long a reporter stays in memory after its last usage: longer than agents repeat it.
 	forgetAfter = 24 * time.Hour
 	sweepEvery  = 10 * time.Minute
-	// maxSpeakers are known at a time: more than agents that there can be. When there are more, since agents make up
-	// names and leave, those are forgotten that did not report for forgetSoon.
-	maxSpeakers = 100_000
-	forgetSoon  = 2 * time.Minute
-	// repeatedFor is how long a usage is repeated after it was first reported, and a bit.
+	// maxReporters is more than a fleet has. Only agents that make up names reach it. Then reporters stay in memory for
+	// forgetSoon.
+	maxReporters = 100_000
+	forgetSoon   = 2 * time.Minute
+	// repeatedFor is longer than agents repeat a usage.
 	repeatedFor = 20 * time.Second
 )
 
-// Bounds of what one processor does in a second.
+// Bounds of what one processor does per second.
 const (
 	callsASecond        = 5_000_000
 	instructionsASecond = 10_000_000_000
 	bytesASecond        = 10_000_000_000
 )
 
-// Heard takes in the usage of a report. It returns at once.
+// Heard counts the usage of a report. It does not block.
 func (l *Ledger) Heard(r *fleet.Report) {
 	u := r.Usage
 	if u == nil {
@@ -120,17 +118,17 @@ func (l *Ledger) Heard(r *fleet.Report) {
 	defer l.mu.Unlock()
 	now := l.now()
 	l.sweep(now)
-	who := speaker{r.Agent, r.Identity}
-	last, known := l.heard[who]
-	if known && last.incarnation == r.Incarnation && u.Sequence <= last.sequence {
+	from := reporter{r.Agent, r.Identity}
+	before, known := l.last[from]
+	if known && before.incarnation == r.Incarnation && u.Sequence <= before.sequence {
 		l.stats.Repeated++
 		return
 	}
-	if !known && len(l.heard) >= maxSpeakers {
+	if !known && len(l.last) >= maxReporters {
 		l.stats.Dropped += uint64(len(u.Tenants))
 		return
 	}
-	l.heard[who] = heard{incarnation: r.Incarnation, sequence: u.Sequence, at: now}
+	l.last[from] = last{incarnation: r.Incarnation, sequence: u.Sequence, at: now}
 	if !l.leading {
 		return
 	}
@@ -138,31 +136,31 @@ func (l *Ledger) Heard(r *fleet.Report) {
 		l.stats.Missed++
 		return
 	}
-	covers := unheard
+	covers := maxFirst
 	if known {
-		covers = now.Sub(last.at) + slack
+		covers = now.Sub(before.at) + slack
 	}
 	l.count(u, min(covers, u.Covers+slack), now)
 }
 
-// sweep forgets agents that have reported no usage for long. l.mu is held.
+// sweep removes reporters without a recent report. l.mu is held.
 func (l *Ledger) sweep(now time.Time) {
 	every, age := sweepEvery, forgetAfter
-	if len(l.heard) >= maxSpeakers {
+	if len(l.last) >= maxReporters {
 		every, age = time.Second, forgetSoon
 	}
 	if now.Sub(l.swept) < every {
 		return
 	}
 	l.swept = now
-	for who, last := range l.heard {
-		if now.Sub(last.at) >= age {
-			delete(l.heard, who)
+	for from, before := range l.last {
+		if now.Sub(before.at) >= age {
+			delete(l.last, from)
 		}
 	}
 }
 
-// count adds a usage of calls that ran in the time. l.mu is held.
+// count adds the usage of calls that ran during covers. l.mu is held.
 func (l *Ledger) count(u *fleet.Usage, covers time.Duration, now time.Time) {
 	l.stats.Counted++
 	clamped := clamp(u, covers)
@@ -194,11 +192,10 @@ func (l *Ledger) count(u *fleet.Usage, covers time.Duration, now time.Time) {
 	}
 }
 
-// clamp takes from the usage what cannot be: calls on that many processors ran no longer all together, and did no more.
-// It reports whether there was such.
+// clamp reduces the usage to what the agent's processors can do during covers, and reports whether it did.
 func clamp(u *fleet.Usage, covers time.Duration) (clamped bool) {
 	most := time.Duration(min(max(u.Processors, 1), maxProcessors)) * covers
-	clamped = share(u.Tenants, most)
+	clamped = clampSum(u.Tenants, most)
 	bound := func(n *uint64, aSecond float64) {
 		if limit := uint64(math.Ceil(most.Seconds() * aSecond)); *n > limit {
 			*n, clamped = limit, true
@@ -215,9 +212,9 @@ func clamp(u *fleet.Usage, covers time.Duration) (clamped bool) {
 	return clamped
 }
 
-// share bounds the sum of the processor times. It takes from those who said most: what a tenant's own process makes up is
-// not at the cost of others.
-func share(tenants []script.TenantUsage, most time.Duration) (clamped bool) {
+// clampSum bounds the sum of the processor times. It reduces the largest ones, so that a tenant whose process reports too
+// much has no effect on others.
+func clampSum(tenants []script.TenantUsage, most time.Duration) (clamped bool) {
 	order := make([]*script.TenantUsage, len(tenants))
 	for i := range tenants {
 		order[i] = &tenants[i]

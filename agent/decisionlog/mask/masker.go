@@ -120,9 +120,6 @@ func (m *Masker) AppendMasked(dst []byte) (to []byte, all bool) {
 	return append(dst, m.masked...), m.number == m.listed
 }
 
-// AnyMasked reports whether anything was masked since Reset.
-func (m *Masker) AnyMasked() bool { return m.number > 0 }
-
 // maybe copies the value, or what stands in its place if it is masked.
 func (m *Masker) maybe(p place, masked bool) (kept bool, err error) {
 	if !masked || m.hiding > 0 {
@@ -193,20 +190,26 @@ func (m *Masker) scalar(p place) (kept bool, err error) {
 }
 
 func (m *Masker) object(p place) (kept bool, err error) {
-	m.out = append(m.out, '{')
+	return m.each('{', '}', p, func(int) (bool, error) { return m.member(p) })
+}
+
+// each copies what is between two brackets: element copies the next element, and reports whether anything of it is kept.
+func (m *Masker) each(opening, closing byte, p place, element func(i int) (kept bool, err error)) (kept bool, err error) {
+	m.out = append(m.out, opening)
 	m.at++
 	kept = p.kept
-	if m.next() == '}' {
+	if m.next() == closing {
 		m.at++
-		m.out = append(m.out, '}')
+		m.out = append(m.out, closing)
 		return kept, nil
 	}
-	for first := true; ; {
+	first := true
+	for i := 0; ; i++ {
 		start, pointed := len(m.out), len(m.points)
 		if !first {
 			m.out = append(m.out, ',')
 		}
-		here, err := m.member(p)
+		here, err := element(i)
 		if err != nil {
 			return false, err
 		}
@@ -219,9 +222,9 @@ func (m *Masker) object(p place) (kept bool, err error) {
 		switch m.next() {
 		case ',':
 			m.at++
-		case '}':
+		case closing:
 			m.at++
-			m.out = append(m.out, '}')
+			m.out = append(m.out, closing)
 			return kept, nil
 		default:
 			return false, errNotJSON
@@ -278,14 +281,6 @@ func (m *Masker) member(p place) (kept bool, err error) {
 }
 
 func (m *Masker) list(p place) (kept bool, err error) {
-	m.out = append(m.out, '[')
-	m.at++
-	kept = p.kept
-	if m.next() == ']' {
-		m.at++
-		m.out = append(m.out, ']')
-		return kept, nil
-	}
 	inside := place{kept: p.kept, depth: p.depth + 1}
 	through, passed, masked := m.masks.list(p.mask, p.depth)
 	inside.mask = through
@@ -294,34 +289,10 @@ func (m *Masker) list(p place) (kept bool, err error) {
 		inside.keep, passed, inside.kept = m.keeps.list(p.keep, p.depth)
 		defer m.keeps.leave(passed)
 	}
-	first := true
-	for i := 0; ; i++ {
-		start, pointed := len(m.out), len(m.points)
-		if !first {
-			m.out = append(m.out, ',')
-		}
+	return m.each('[', ']', p, func(i int) (bool, error) {
 		m.points = strconv.AppendInt(append(m.points, '/'), int64(i), 10)
-		here, err := m.maybe(inside, masked)
-		if err != nil {
-			return false, err
-		}
-		m.points = m.points[:pointed]
-		if here {
-			first, kept = false, true
-		} else {
-			m.out = m.out[:start]
-		}
-		switch m.next() {
-		case ',':
-			m.at++
-		case ']':
-			m.at++
-			m.out = append(m.out, ']')
-			return kept, nil
-		default:
-			return false, errNotJSON
-		}
-	}
+		return m.maybe(inside, masked)
+	})
 }
 
 // point adds a name, as JSON has it in quotes, to the pointer.

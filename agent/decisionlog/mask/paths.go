@@ -10,8 +10,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// MaxPaths is how many paths a Paths has at most: those of a script, and of its tenant.
-const MaxPaths = 2 * script.MaxDecisionPaths
+// maxPaths is how many paths a Paths has at most: those of a script, and of its tenant.
+const maxPaths = 2 * script.MaxDecisionPaths
 
 // set is a set of paths by their numbers.
 type set uint64
@@ -24,13 +24,13 @@ type Paths struct {
 // Nothing are paths of no value.
 var Nothing = &Paths{}
 
-// NewPaths compiles paths of names with dots between them; "" is a value itself. Those beyond MaxPaths
+// NewPaths compiles paths of names with dots between them; "" is a value itself. Those beyond maxPaths
 // are left out: no registry takes as many.
 func NewPaths(lists ...[]string) *Paths {
 	var p Paths
 	for _, list := range lists {
 		for _, path := range list {
-			if len(p.names) == MaxPaths {
+			if len(p.names) == maxPaths {
 				break
 			}
 			var names []string
@@ -61,7 +61,7 @@ type walk struct {
 	paths *Paths
 	hides bool // what is at the paths: in doubt, a path ends
 	// behind counts for each path the lists that it went through without a name for their items.
-	behind [MaxPaths]uint8
+	behind [maxPaths]uint8
 }
 
 // root returns the paths that are alive at the root of a value, and whether one ends there.

@@ -167,7 +167,7 @@ type PublishRequest struct {
 	// The publisher's, of what is published: a DSSE envelope as JSON. It takes settings. One
 	// for the source that the newest version has replaces the one that this has.
 	Signature string `protobuf:"bytes,16,opt,name=signature,proto3" json:"signature,omitempty"`
-	// Lifts the script's hold, if there is one. It takes the role release.
+	// Lifts the script's hold, if there is one. It needs the role release.
 	LiftHold      bool `protobuf:"varint,17,opt,name=lift_hold,json=liftHold,proto3" json:"lift_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4293,7 +4293,7 @@ type PublishChangeSetRequest struct {
 	Force  bool     `protobuf:"varint,9,opt,name=force,proto3" json:"force,omitempty"`
 	// Check everything, store nothing. The response says what would be.
 	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Lifts the holds of the scripts, if there are any, in the same transaction. It takes the role
+	// Lifts the holds of the scripts, if there are any, in the same transaction. It needs the role
 	// release. Without it a script that somebody holds has all of the change set refused.
 	LiftHold      bool `protobuf:"varint,11,opt,name=lift_hold,json=liftHold,proto3" json:"lift_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -7969,7 +7969,7 @@ func (x *FetchSourcesResponse) GetSources() []*v1.Source {
 
 type UsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All tenants when empty, which takes the role admin.
+	// All tenants when empty, which needs the role admin.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The hours from that of since on, up to that before until; all that are kept, and until now, when they are absent.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
@@ -8174,7 +8174,7 @@ func (x *UsagePart) GetTenants() []*v11.TenantUsage {
 
 type TopRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All tenants when empty, which takes the role read of all.
+	// All tenants when empty, which needs the role read of all.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`

@@ -82,7 +82,7 @@ const (
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
 // owner is changed by writes for that owner, and is DENIED to others unless they
-// force, which takes the role admin. A publish for an owner gives a script that
+// force, which needs the role admin. A publish for an owner gives a script that
 // has none, or is forced, that owner.
 //
 // A write with a request_id of 16 to 64 bytes happens once, however often it is
@@ -123,7 +123,7 @@ type RegistryClient interface {
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(ctx context.Context, in *AuditRequest, opts ...grpc.CallOption) (*AuditResponse, error)
 	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
-	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// Events of a tenant need the role read for it; those of the fleet need the role read for all
 	// tenants.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
@@ -139,23 +139,23 @@ type RegistryClient interface {
 	// later one is refused.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportRequest, ImportResponse], error)
 	// Doctor looks for records that cannot be read, and for sources that are missing or do
-	// not match their digest, and repairs them if it is asked to. It takes the role admin.
+	// not match their digest, and repairs them if it is asked to. It needs the role admin.
 	Doctor(ctx context.Context, in *DoctorRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DoctorResponse], error)
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
-	// It takes the role admin.
+	// It needs the role admin.
 	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
-	// wait. A freeze takes the place of the one before. Both take the role admin of all tenants.
+	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
 	// Thaw ends the freeze: what waits begins.
 	Thaw(ctx context.Context, in *ThawRequest, opts ...grpc.CallOption) (*ThawResponse, error)
 	// PublishChangeSet stores versions of scripts and contents of values, and makes them one
 	// candidate, or live at once if there is nothing to test and no plan: all in one transaction.
-	// It takes the role publish. A change set that was over can be published again.
+	// It needs the role publish. A change set that was over can be published again.
 	PublishChangeSet(ctx context.Context, in *PublishChangeSetRequest, opts ...grpc.CallOption) (*PublishChangeSetResponse, error)
 	// RollbackChangeSet returns to what was active before, in one transaction: a candidate is
 	// given up; of a change set that is live, scripts are held at the versions before, new ones
-	// are disabled, and values get the contents before. It takes the roles publish and release.
+	// are disabled, and values get the contents before. It needs the roles publish and release.
 	RollbackChangeSet(ctx context.Context, in *RollbackChangeSetRequest, opts ...grpc.CallOption) (*RollbackChangeSetResponse, error)
 	// GetChangeSet returns a change set and its state.
 	GetChangeSet(ctx context.Context, in *GetChangeSetRequest, opts ...grpc.CallOption) (*GetChangeSetResponse, error)
@@ -196,9 +196,9 @@ type RegistryClient interface {
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UsageResponse], error)
 	// ProfileScript has agents profile a script, and streams what they have found when the time is up
-	// or EndProfile ends it. It takes the role read.
+	// or EndProfile ends it. It needs the role read.
 	ProfileScript(ctx context.Context, in *ProfileScriptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileScriptResponse], error)
-	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// ProfileAgent has an agent profile its own process, and streams the profile. It needs the role
 	// admin for all tenants, and stands in the audit trail.
 	ProfileAgent(ctx context.Context, in *ProfileAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileAgentResponse], error)
 	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
@@ -772,7 +772,7 @@ type Registry_WatchStatusClient = grpc.ServerStreamingClient[WatchStatusResponse
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
 // owner is changed by writes for that owner, and is DENIED to others unless they
-// force, which takes the role admin. A publish for an owner gives a script that
+// force, which needs the role admin. A publish for an owner gives a script that
 // has none, or is forced, that owner.
 //
 // A write with a request_id of 16 to 64 bytes happens once, however often it is
@@ -813,7 +813,7 @@ type RegistryServer interface {
 	// Audit returns the writes of all scripts, newest first, page by page.
 	Audit(context.Context, *AuditRequest) (*AuditResponse, error)
 	// ListEvents returns the timeline of a script, a tenant or the fleet, newest first, page by page.
-	// Events of a tenant take the role read for it; those of the fleet take the role read for all
+	// Events of a tenant need the role read for it; those of the fleet need the role read for all
 	// tenants.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// WatchEvents streams the events from a token on, in the order in which they were recorded. It is
@@ -829,23 +829,23 @@ type RegistryServer interface {
 	// later one is refused.
 	Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error
 	// Doctor looks for records that cannot be read, and for sources that are missing or do
-	// not match their digest, and repairs them if it is asked to. It takes the role admin.
+	// not match their digest, and repairs them if it is asked to. It needs the role admin.
 	Doctor(*DoctorRequest, grpc.ServerStreamingServer[DoctorResponse]) error
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
-	// It takes the role admin.
+	// It needs the role admin.
 	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
-	// wait. A freeze takes the place of the one before. Both take the role admin of all tenants.
+	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
 	// Thaw ends the freeze: what waits begins.
 	Thaw(context.Context, *ThawRequest) (*ThawResponse, error)
 	// PublishChangeSet stores versions of scripts and contents of values, and makes them one
 	// candidate, or live at once if there is nothing to test and no plan: all in one transaction.
-	// It takes the role publish. A change set that was over can be published again.
+	// It needs the role publish. A change set that was over can be published again.
 	PublishChangeSet(context.Context, *PublishChangeSetRequest) (*PublishChangeSetResponse, error)
 	// RollbackChangeSet returns to what was active before, in one transaction: a candidate is
 	// given up; of a change set that is live, scripts are held at the versions before, new ones
-	// are disabled, and values get the contents before. It takes the roles publish and release.
+	// are disabled, and values get the contents before. It needs the roles publish and release.
 	RollbackChangeSet(context.Context, *RollbackChangeSetRequest) (*RollbackChangeSetResponse, error)
 	// GetChangeSet returns a change set and its state.
 	GetChangeSet(context.Context, *GetChangeSetRequest) (*GetChangeSetResponse, error)
@@ -886,9 +886,9 @@ type RegistryServer interface {
 	// tenants. It is kept for 31 days. The last half minute may be missing.
 	Usage(*UsageRequest, grpc.ServerStreamingServer[UsageResponse]) error
 	// ProfileScript has agents profile a script, and streams what they have found when the time is up
-	// or EndProfile ends it. It takes the role read.
+	// or EndProfile ends it. It needs the role read.
 	ProfileScript(*ProfileScriptRequest, grpc.ServerStreamingServer[ProfileScriptResponse]) error
-	// ProfileAgent has an agent profile its own process, and streams the profile. It takes the role
+	// ProfileAgent has an agent profile its own process, and streams the profile. It needs the role
 	// admin for all tenants, and stands in the audit trail.
 	ProfileAgent(*ProfileAgentRequest, grpc.ServerStreamingServer[ProfileAgentResponse]) error
 	// EndProfile ends a profile early: who waits for it then gets what it has found. Any replica does
