@@ -63,7 +63,7 @@ func dialNATS(ctx context.Context, address string, receive func(subject string, 
 	}
 }
 
-// read answers pings and hands on messages until the line breaks.
+// read answers pings and delivers messages until the connection breaks.
 func (l *natsLine) read(in *bufio.Reader, receive func(string, []byte)) {
 	ready := sync.OnceFunc(func() { close(l.ready) })
 	defer ready()

@@ -100,7 +100,7 @@ type follower struct {
 	log         *slog.Logger
 	projections []Projection
 
-	// located: everything up to position was handed on, and nothing else.
+	// located: the projections have everything up to position, and nothing else.
 	located  bool
 	fleet    string       // whose; "" before the first snapshot
 	position atomic.Int64 // written by one goroutine
@@ -131,7 +131,7 @@ func (f *follower) ours(fleet string) error {
 	return script.Errorf(script.Unavailable, "", "the store has fleet %s, and fleet %s is followed: %w", fleet, f.fleet, ErrNoFleet)
 }
 
-// follow hands on what one watch yields until it fails. It says when it has worked.
+// follow applies what one watch yields until it fails. It calls worked once the watch has worked.
 func (f *follower) follow(ctx context.Context, worked func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -36,7 +36,7 @@ func (o *opener) recall(data []byte) (*Recall, error) {
 	return &Recall{Fleet: m.GetFleet(), ID: m.GetId(), Keys: m.GetKeys(), agents: m.GetAgents(), sentAt: m.GetSentAt().AsTime()}, nil
 }
 
-// recall hands on what asks this agent for copies. Each counts once, as a Tail does.
+// recall forwards requests for copies to this agent. Each counts once, as a Tail does.
 func (f *Follower) recall(now time.Time, r *Recall) {
 	if f.cfg.Recall == nil || f.machine.ofAnotherFleet("recall", r.Fleet) || !slices.Contains(r.agents, f.cfg.Agent) {
 		return

@@ -69,7 +69,7 @@ func (s *tails) isNew(now time.Time, of [2]string, at time.Time) bool {
 	return true
 }
 
-// tail hands on what asks for lines.
+// tail forwards requests for lines.
 func (f *Follower) tail(now time.Time, t *Tail) {
 	if f.cfg.Tail == nil || f.machine.ofAnotherFleet("tail", t.Fleet) {
 		return

@@ -10,30 +10,30 @@ import (
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 )
 
-// How often the status tells what calls used, and how. One status may get lost, and the registry may be about to choose
-// another leader: so each usage is told in several, that are apart.
+// How often a status reports usage. One status may get lost, and the registry may be about to choose another leader. So
+// several statuses, some time apart, repeat each usage.
 const (
 	usageEvery   = time.Minute
-	usageTold    = 3
+	usageTimes   = 3
 	usageApart   = 4 * time.Second // less than statusEvery
 	usageTenants = 200
 	// usageHeard is how long ago the registry was heard at most: while it is away, what calls use adds up here.
 	usageHeard = 10 * time.Second
 )
 
-// usage decides which status tells what calls used. It is used by one goroutine.
+// usage decides which status reports usage. It is used by one goroutine.
 type usage struct {
-	take func(most int) []callstats.TenantUse // nil: nothing is told
+	take func(most int) []callstats.TenantUse // nil: nothing is reported
 
-	current *eventv1.Usage // that is being told
-	told    int            // in how many statuses
+	current *eventv1.Usage // that is being reported
+	times   int            // in how many statuses it was
 	at      time.Time      // of the last of them
 	since   time.Time      // from when on current covers
 	made    time.Time      // current
 }
 
-// next returns what the status of now tells, or nil. heard: a registry that can believe it was heard a moment ago.
-// Whoever sends it calls sent.
+// next returns the usage for the next status, or nil. heard reports whether the registry was heard a moment ago.
+// The caller calls sent after it has sent the status.
 func (u *usage) next(now time.Time, heard, leaving bool) *eventv1.Usage {
 	if u.take == nil {
 		return nil
@@ -41,11 +41,11 @@ func (u *usage) next(now time.Time, heard, leaving bool) *eventv1.Usage {
 	if u.since.IsZero() {
 		u.since, u.made = now, now
 	}
-	if u.current != nil && u.told < usageTold && (!leaving || u.told == 0) {
-		if u.told > 0 && now.Sub(u.at) < usageApart {
+	if u.current != nil && u.times < usageTimes && (!leaving || u.times == 0) {
+		if u.times > 0 && now.Sub(u.at) < usageApart {
 			return nil
 		}
-		return u.telling()
+		return u.report()
 	}
 	if !leaving && (!heard || now.Sub(u.made) < usageEvery) {
 		return nil
@@ -68,20 +68,20 @@ func (u *usage) make(now time.Time) *eventv1.Usage {
 			Instructions: use.Instructions, BytesIn: use.In, BytesOut: use.Out,
 		})
 	}
-	u.current, u.told, u.since = next, 0, now
-	return u.telling()
+	u.current, u.times, u.since = next, 0, now
+	return u.report()
 }
 
-// telling returns the current usage as the next status has it.
-func (u *usage) telling() *eventv1.Usage {
+// report returns the current usage as the next status has it.
+func (u *usage) report() *eventv1.Usage {
 	return &eventv1.Usage{
-		Sequence: u.current.GetSequence(), Repeated: u.told > 0, Covers: u.current.GetCovers(), Processors: u.current.GetProcessors(), Tenants: u.current.GetTenants(),
+		Sequence: u.current.GetSequence(), Repeated: u.times > 0, Covers: u.current.GetCovers(), Processors: u.current.GetProcessors(), Tenants: u.current.GetTenants(),
 	}
 }
 
 // sent notes that the usage is on its way.
 func (u *usage) sent(told *eventv1.Usage, now time.Time) {
 	if told != nil {
-		u.told, u.at = u.told+1, now
+		u.times, u.at = u.times+1, now
 	}
 }

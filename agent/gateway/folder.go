@@ -136,8 +136,8 @@ func RemoveDead(dir string, keep func(tenant string) bool) error {
 	return errors.Join(errs...)
 }
 
-// ofOtherGroup reports whether GroupFolder made the folder: it would keep out who may use the one that the agent
-// makes next, with the group of the folder above.
+// ofOtherGroup reports whether GroupFolder made the folder. Its group would keep out those that may use the folder that
+// the agent makes next, with the group of the folder above.
 func ofOtherGroup(path, above string) bool {
 	info, err := os.Lstat(path)
 	outer, errOuter := os.Lstat(above)

@@ -2,9 +2,8 @@ package gateway
 
 import "net"
 
-// OneTenant returns a listener whose connections may use the tenant and no other, whoever
-// connects: the permissions of the socket say who may. A server of any protocol serves it beside its
-// other listeners.
+// OneTenant returns a listener whose connections may use the tenant and no other. The permissions of the socket decide
+// who can connect. A server of any protocol serves it beside its other listeners.
 func OneTenant(l *net.UnixListener, tenant string) net.Listener {
 	return &oneTenant{UnixListener: l, tenant: tenant}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// profilePatience is how long a process may take to hand over a profile that has ended.
 	profilePatience = 5 * time.Second
-	// endEvery is how often a process is told to end a profile that it may not have begun yet.
+	// endEvery is the interval at which the agent asks a process to end a profile that it may not have begun yet.
 	endEvery = 50 * time.Millisecond
 	// maxProfileBytes is what registries take of an agent.
 	maxProfileBytes = 1 << 20

@@ -45,7 +45,7 @@ func (w webCallee) call(ctx context.Context) (sight.State, error) {
 	return sight.State{Content: fmt.Sprintf("%d %s", resp.StatusCode, strings.TrimSpace(string(body)))}, nil
 }
 
-// backend is an application behind a gateway: it says its name, and which user it was told.
+// backend is an application behind a gateway: it answers with its name, and the user in the request.
 func backend(name string) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(rw, "%s for %s", name, r.Header.Get("X-User"))

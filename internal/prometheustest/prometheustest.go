@@ -81,7 +81,7 @@ func (s *Server) run(tb testing.TB, config string) {
 	}
 	tb.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // it gets a signal to end
 		if tb.Failed() {
 			tb.Logf("Prometheus said:\n%s", &log)
 		}

@@ -163,7 +163,7 @@ func (f *figures) addFeed(d *Daemon) {
 	}
 	f.counter("agent_failures_skipped_total", "Failures, and trials of candidates, in agents' reports that could not be read, or that the agents do not follow.", nil,
 		func() uint64 { return fan.Stats().Skipped })
-	f.gauge("feed_head_revision", "Revision up to which the feed has handed on every event.", nil,
+	f.gauge("feed_head_revision", "Revision up to which the feed has published every event.", nil,
 		func() float64 { return float64(d.feed.Stats().Head) })
 	f.gauge("feed_running", "1 while the feed keeps up with etcd.", nil, func() float64 { return flag(d.feed.Stats().Running) })
 	f.gauge("fleet_available", "1 while etcd has the fleet that the registry serves; else all calls are refused.", nil,

@@ -39,7 +39,7 @@ type Config struct {
 	Security Security
 	// Candidate is what other replicas see of this one, see Store.Candidates.
 	Candidate string
-	// Observe is told each request to etcd: its gRPC method, how long it took, and whether etcd gave no
+	// Observe is called for each request to etcd, with its gRPC method, how long it took, and whether etcd gave no
 	// answer. It must not block. May be nil.
 	Observe func(method string, took time.Duration, failed bool)
 	// Tracer makes the spans of transactions; nil for none.

@@ -91,7 +91,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	fleet   string
-	head    script.Revision // up to which all is in the mirror and handed on
+	head    script.Revision // up to which all is in the mirror and published
 	groups  []*group        // in the order of their names
 	backlog backlog
 	leading *term // nil while another replica leads

@@ -45,8 +45,7 @@ func (f *Feed) Stats() Stats {
 	return s
 }
 
-// publish hands on one event. That it fails is the publisher's to count: agents
-// see the gap at the next beacon.
+// publish publishes one event. The publisher counts failures: agents see the gap at the next beacon.
 func (f *Feed) publish(e Event) {
 	if err := f.cfg.Publisher.PublishEvent(context.Background(), e); err != nil {
 		f.log.Warn("an event was not published; agents will heal by the next beacon or by polling",

@@ -104,7 +104,7 @@ type Fleet struct {
 	unreadable map[string]registry.Unreadable
 	audits     map[string]script.Revision      // tenants with a strict audit, and the revisions of their settings
 	freeze     script.Freeze                   // the registry's
-	frozen     bool                            // it is on, as was told last
+	frozen     bool                            // whether it was on at the last change
 	pending    []*progress                     // waited for, by revision
 	failing    map[script.Name]map[*agent]bool // connected agents by what they failed
 	lagging    map[string]*lagging             // connected agents by the tenants whose process lags

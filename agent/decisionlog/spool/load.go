@@ -118,7 +118,7 @@ func (s *Spool) begin() (*segment, error) {
 	if last := s.last(); last != nil {
 		number = last.number + 1
 	}
-	for _, r := range s.readers { // who may be behind all that there is
+	for _, r := range s.readers { // whose position may be behind the last segment
 		number = max(number, r.number+1)
 	}
 	s.mu.Unlock()

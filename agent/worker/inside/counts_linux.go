@@ -46,7 +46,7 @@ func (s *service) bring(ctx context.Context) {
 	s.send(ctx, &parcel)
 }
 
-// callsTogether is of how many scripts calls are told together.
+// callsTogether is the number of scripts whose calls one message reports.
 const callsTogether = 64
 
 // bringCalls sends the agent what was counted of all calls. What does not arrive is sent the next time.

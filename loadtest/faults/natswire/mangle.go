@@ -24,8 +24,7 @@ func (o Odds) String() string {
 		100*o.Drop, 100*o.Double, 100*o.Delay, o.Late, 100*o.Reorder)
 }
 
-// Mangler hands on what NATS servers say, and breaks the messages among it. It is
-// safe for concurrent use.
+// Mangler forwards what NATS servers send, and breaks the messages in it. It is safe for concurrent use.
 type Mangler struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -77,7 +76,7 @@ func (m *Mangler) decide() (fate, time.Duration) {
 // maxHeld is how long a message that is to come after the next one waits for it.
 const maxHeld = 500 * time.Millisecond
 
-// Pump hands on a server's frames until one of the two ends. It has the form that
+// Pump forwards a server's frames until one of the two ends. It has the form that
 // netfault.Config.ToClient wants.
 func (m *Mangler) Pump(client io.Writer, server io.Reader) error {
 	out := &orderly{to: client}

@@ -16,15 +16,15 @@ const (
 	Pass Mode = iota
 	// Cut resets every connection, and each new one.
 	Cut
-	// Blackhole accepts connections and hands nothing on. Once the link heals,
+	// Blackhole accepts connections and forwards nothing. Once the link heals,
 	// what was sent meanwhile arrives, as after a partition.
 	Blackhole
-	// Mute hands on what clients say and loses what servers answer; connections that
+	// Mute forwards what clients send and loses what servers answer; connections that
 	// lost something are reset once the link heals.
 	Mute
-	// Delay hands everything on late.
+	// Delay forwards everything late.
 	Delay
-	// Throttle hands on so many bytes a second.
+	// Throttle forwards so many bytes a second.
 	Throttle
 )
 

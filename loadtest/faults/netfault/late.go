@@ -18,7 +18,7 @@ type late struct {
 // what the fault is.
 const slice = 50 * time.Millisecond
 
-// Write implements io.Writer. It returns once the bytes are handed on.
+// Write implements io.Writer. It returns once the bytes are forwarded.
 func (w *late) Write(data []byte) (int, error) {
 	written := 0
 	delayed := false

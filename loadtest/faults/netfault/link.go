@@ -24,7 +24,7 @@ type Config struct {
 	// is false until there are enough of them. Faults can then be set for one
 	// source alone. May be nil.
 	Source func(head []byte) (source string, ok bool)
-	// ToClient, if not nil, hands on what the server says in place of a plain copy.
+	// ToClient, if not nil, forwards what the server sends, in place of a plain copy.
 	ToClient func(client io.Writer, server io.Reader) error
 }
 
