@@ -55,7 +55,7 @@ type Transport interface {
 	// PublishQuery seals the query and sends it to all agents.
 	PublishQuery(ctx context.Context, q *eventv1.Query) error
 	// SubscribeAnswers calls take, from one goroutine, for each message on the answers' subject of an
-	// agent. stop ends that; take may still run then. Who publishes a query after it has returned gets
+	// agent. stop ends that and does not wait for take, which may still run then. Who publishes a query after it has returned gets
 	// the answers.
 	SubscribeAnswers(take func(agent string, data []byte)) (stop func(), err error)
 }

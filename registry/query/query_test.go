@@ -26,6 +26,8 @@ const fleetID = "the fleet"
 
 // air is a transport in memory.
 type air struct {
+	delivering sync.Mutex
+
 	mu      sync.Mutex
 	down    bool
 	agents  map[string]*agent
@@ -88,10 +90,13 @@ func (a *air) SubscribeAnswers(take func(agent string, data []byte)) (stop func(
 
 // deliver is a message on the answers' subject of the agent.
 func (a *air) deliver(agent string, data []byte) {
+	a.delivering.Lock()
+	defer a.delivering.Unlock() // one at a time, as NATS does
 	a.mu.Lock()
-	defer a.mu.Unlock() // one at a time, as NATS does
-	if a.take != nil {
-		a.take(agent, data)
+	take := a.take
+	a.mu.Unlock()
+	if take != nil { // it waits for the Asker, which may be unsubscribing
+		take(agent, data)
 	}
 }
 

@@ -95,12 +95,20 @@ func TestCallersWithoutAGrant(t *testing.T) {
 	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", resp, err)
 	}
+	c.AwaitClosed(t)
+
+	_, path, _ = serve(t, grpcsock.Options{Access: access, RequestTimeout: time.Minute}) // so that the time does not end what is held
 	before := memtest.InUse()
 	attack(t, path).Fill(healthv1.Health_Check_FullMethodName, 1000, 4<<20)
-	if held := memtest.InUse() - before; held > 16<<20 {
-		t.Errorf("health checks hold %d bytes", held)
+	for start := time.Now(); ; { // a busy machine refuses the last ones late
+		held := memtest.InUse() - before
+		if held <= 16<<20 {
+			break
+		}
+		if time.Since(start) > 30*time.Second {
+			t.Fatalf("health checks hold %d bytes", held)
+		}
 	}
-	c.AwaitClosed(t)
 }
 
 // TestSlowRequests: a request has to arrive whole in time; a stream may rest between requests.
