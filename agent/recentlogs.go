@@ -21,21 +21,21 @@ const (
 	maxRecentLines = 10_000
 	// searchFor bounds the time that the agent spends on an expression.
 	searchFor = 500 * time.Millisecond
-	// linesBytes of lines go into a part, about.
+	// linesBytes is the approximate size of the lines in a part.
 	linesBytes = answer.MaxPart / 4
-	// endBytes of an answer are left for its end.
+	// endBytes is reserved for the end of an answer.
 	endBytes = 256
 )
 
-// sendAnswer sends a part of an answer in the session of now.
+// sendAnswer sends a part of an answer, signed by the current session.
 func (a *Agent) sendAnswer(m *eventv1.Answer) error {
 	return a.feed.SendAnswer(m, a.follower.Session())
 }
 
-// levels, the least first.
+// levels in ascending order.
 var levels = []engine.Level{engine.Info, engine.Warn, engine.Error}
 
-// recentLogs answers a query for lines that scripts logged lately.
+// recentLogs answers a query for recent log lines of scripts.
 func (a *Agent) recentLogs(ctx context.Context, q *eventv1.Query, send answer.Send) error {
 	search, err := newSearch(q)
 	if err != nil {
@@ -81,22 +81,22 @@ func (l *recentLine) message() *eventv1.LogLine {
 	}
 }
 
-// lineSize is what a line takes of an answer, and more: that of its message is not known before.
+// lineSize is an upper bound of the bytes that a line takes in an answer.
 func lineSize(l *recentLine) int64 {
 	return int64(64 + len(l.of.Tenant) + len(l.of.Script) + len(l.Level) + len(l.Message) + len(l.TraceID))
 }
 
-// search is for lines that are asked for.
+// search finds the lines that match a query.
 type search struct {
 	of      script.Name
 	version uint64
-	least   int // level
+	least   int // index of the lowest level
 	grep    *regexp.Regexp
 	since   time.Time
 	most    int
 
-	truncated bool // there are more
-	evicted   bool // there were more
+	truncated bool // more lines match
+	evicted   bool // the ring has dropped lines that may match
 }
 
 func newSearch(q *eventv1.Query) (*search, error) {
@@ -122,7 +122,7 @@ func newSearch(q *eventv1.Query) (*search, error) {
 	return s, err
 }
 
-// run returns the newest lines that are asked for, in order of their time.
+// run returns the newest lines that match, sorted by time.
 func (s *search) run(ctx context.Context, in *logring.Ring) (found []recentLine, err error) {
 	until := time.Now().Add(searchFor)
 	for _, kept := range in.Of(s.of) {

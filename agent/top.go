@@ -15,18 +15,19 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of how an agent counts for a registry.
+// Bounds of top queries.
 const (
-	// maxTopQueries at a time, as many as a registry asks for: each keeps the figures of all scripts that it is about.
+	// maxTopQueries is the number of queries in progress, as many as one registry sends. Each holds the counts of all
+	// scripts that it is about.
 	maxTopQueries    = 8
 	maxTopPeriod     = 10 * time.Second
 	defaultTopPeriod = 2 * time.Second
 	maxTopScripts    = 1000
-	// topBytes of scripts go into a part, about.
+	// topBytes is the approximate size of the scripts in a part.
 	topBytes = answer.MaxPart / 2
 )
 
-// top answers a query for the calls of scripts: it counts for a while.
+// top answers a query for the calls of scripts: it counts calls for the period of the query.
 func (a *Agent) top(ctx context.Context, q *eventv1.Query, send answer.Send) error {
 	select {
 	case a.topQueries <- struct{}{}:
@@ -59,7 +60,7 @@ func (a *Agent) top(ctx context.Context, q *eventv1.Query, send answer.Send) err
 	return sendTop(counted, took, most, m.GetSort(), q.GetMaxBytes()-endBytes, send)
 }
 
-// sendTop sends the scripts that come first and have room, and the sum of the others.
+// sendTop sends the first scripts in the order of by, as many as most and room allow, and the sum of the others.
 func sendTop(counted []callstats.Counted, took time.Duration, most int, by string, room int64, send answer.Send) error {
 	slices.SortFunc(counted, func(x, y callstats.Counted) int {
 		return cmp.Or(topOrder(by, &y, &x), cmp.Compare(x.Script.String(), y.Script.String()))
@@ -90,7 +91,7 @@ func sendTop(counted []callstats.Counted, took time.Duration, most int, by strin
 	return send(&eventv1.Answer{Kind: &eventv1.Answer_Top{Top: part}})
 }
 
-// topOrder compares by what the registry asks for.
+// topOrder compares by the order that the registry requested.
 func topOrder(by string, x, y *callstats.Counted) int {
 	switch by {
 	case "errors":

@@ -1,6 +1,6 @@
-// Package answer answers the queries of registries: it finds the handler for the kind of a query,
-// and sends what the handler has to say in parts. Each query is answered once, while it is young.
-// However many come, few are answered at a time.
+// Package answer answers the queries of registries. It calls the handler for the kind of a query, and sends the
+// handler's answer in parts. It answers each query once, and ignores old queries. It limits the rate of queries, and
+// the number in progress.
 package answer
 
 import (
@@ -25,53 +25,52 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// MaxPart is how many bytes a part of an answer may have: far fewer than NATS takes in a message
-// unless it is configured otherwise.
+// MaxPart bounds a part of an answer, in bytes. It is far below the default limit of a message in NATS (1 MiB).
 const MaxPart = 256 << 10
 
-// Bounds of what an agent answers.
+// Bounds of answers.
 const (
 	maxInProgress = 16
 	maxTimeout    = 3 * time.Minute
 	perSecond     = 20 // queries
-	atOnce        = 60
-	// tenantShare is the part of these that queries about one tenant get.
+	atOnce        = 60 // burst of queries
+	// tenantShare divides these limits for the queries about one tenant.
 	tenantShare = 2
-	// tenantSlots are the shares: several tenants may have the same.
+	// tenantSlots is the number of limits for tenants. Several tenants can share one.
 	tenantSlots = 64
 	warnEvery   = time.Minute
-	// paceBytes a second leave the agent, and paceBurst at once: the registries' connections to NATS also
-	// carry the feed, and are cut if they do not get through for two seconds.
+	// paceBytes bounds the bytes per second that the agent sends, and paceBurst a burst. The registries receive answers
+	// and the feed over the same connection to NATS, which is closed if it is blocked for two seconds.
 	paceBytes = 8 << 20
 	paceBurst = 1 << 20
-	// maxAge is how far the clock of a registry and ours may be apart, the way included.
+	// maxAge bounds the age of a query, including the difference of the clocks.
 	maxAge = 5 * time.Minute
-	// maxKnown ids are remembered: all that are answered at the rate above while they are young.
+	// maxKnown is the number of ids in memory: all queries that the rate allows within maxAge.
 	maxKnown = 2*60*5*perSecond + atOnce
-	// maxErrorText bounds what an answer says of an error, in bytes.
+	// maxErrorText bounds a text of an error in an answer, in bytes.
 	maxErrorText = 1024
 )
 
-// errFull ends an answer that has no room for another part.
+// errFull is the error of a part that does not fit into the answer.
 var errFull = script.Errorf(script.Limit, "", "the answer is larger than the registry takes: ask for less")
 
-// Send is for one part of an answer: a message of the answer's kind. It waits until the rate of the
-// agent allows the part. It fails if there is no room for the part, or if ctx is done.
+// Send sends one part of an answer: a message of the answer's kind. It waits until the agent's rate limit allows the
+// part. It fails if the part does not fit into the answer, or if ctx is done.
 type Send func(*eventv1.Answer) error
 
-// Handler answers queries of one kind. It returns within a moment after ctx is done, and may be
-// called several times at once. Its error goes to the registry.
+// Handler answers queries of one kind. It must return soon after ctx is done, and must be safe for concurrent use. The
+// agent sends its error to the registry.
 type Handler func(ctx context.Context, q *eventv1.Query, send Send) error
 
 // Config of an Answerer.
 type Config struct {
-	// Agent is the name to answer under.
+	// Agent is the name of the agent.
 	Agent string
 	// Handlers by the name of their field in Query.kind, such as "recent_logs".
 	Handlers map[string]Handler
-	// Send sends a part to the registry. An error of kind Limit is about the part alone.
+	// Send sends a part to the registry. An error of kind Limit means that this part is too large; others can be sent.
 	Send func(*eventv1.Answer) error
-	// Now tells the time; time.Now if nil.
+	// Now returns the time; time.Now if nil.
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // may be nil
@@ -85,16 +84,16 @@ type Answerer struct {
 	pace    *rate.Limiter // bytes of answers
 
 	mu       sync.Mutex
-	known    map[string]time.Time // queries by their id: when they were sent
-	ctx      context.Context      // of Run; nil before
+	known    map[string]time.Time // by the id of a query: when it was sent
+	ctx      context.Context      // of Run; nil while it does not run
 	running  sync.WaitGroup
-	progress int
+	progress int // number of queries in progress
 	tenants  [tenantSlots]share
 	seed     maphash.Seed
-	warned   time.Time // of too many queries
+	warned   time.Time // when the log last warned of too many queries
 }
 
-// share is what the queries about a tenant take.
+// share limits the queries about a tenant.
 type share struct {
 	limit    *rate.Limiter
 	progress int
@@ -111,8 +110,8 @@ const (
 
 var kinds = (*eventv1.Query)(nil).ProtoReflect().Descriptor().Oneofs().ByName("kind")
 
-// New returns an answerer that answers once it runs. It fails if a handler is for no kind, or if its
-// metrics are registered already.
+// New returns an answerer. It answers while Run runs. New fails if a handler has no kind of query, or if the metrics are
+// registered already.
 func New(cfg Config) (*Answerer, error) {
 	for kind := range cfg.Handlers {
 		if kinds.Fields().ByName(protoreflect.Name(kind)) == nil {
@@ -141,7 +140,7 @@ func New(cfg Config) (*Answerer, error) {
 	return a, nil
 }
 
-// Run answers until ctx is done, and returns when no handler runs any more.
+// Run answers until ctx is done, and returns when all handlers have returned.
 func (a *Answerer) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx = ctx
@@ -154,7 +153,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Answer begins to answer a query that a trusted key has signed. It returns at once.
+// Answer starts to answer a query whose signature was verified. It does not block.
 func (a *Answerer) Answer(q *eventv1.Query) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +188,7 @@ func (a *Answerer) Answer(q *eventv1.Query) {
 	})
 }
 
-// shareOf returns what queries about the tenant take. Those about no tenant are of administrators.
+// shareOf returns the share of the tenant. Queries without a tenant come from administrators, and have no limit.
 func (a *Answerer) shareOf(tenant string) *share {
 	if tenant == "" {
 		return &share{limit: rate.NewLimiter(rate.Inf, 0)}
@@ -197,14 +196,12 @@ func (a *Answerer) shareOf(tenant string) *share {
 	return &a.tenants[maphash.String(a.seed, tenant)%tenantSlots]
 }
 
-// hasRoom reports whether one more query is answered. Whoever asks often about one tenant leaves half to
-// others. mu is held.
+// hasRoom reports whether the limits allow one more query. Queries about one tenant get at most half. mu is held.
 func (a *Answerer) hasRoom(now time.Time, of *share) bool {
 	return a.progress < maxInProgress && of.progress < maxInProgress/tenantShare && of.limit.AllowN(now, 1) && a.limit.AllowN(now, 1)
 }
 
-// isNew reports whether the query is young, and is none that this agent answers or has answered. mu is
-// held.
+// isNew reports whether the query is recent, and not known: the agent answers no query twice. mu is held.
 func (a *Answerer) isNew(now time.Time, q *eventv1.Query) bool {
 	if age := now.Sub(q.GetSentAt().AsTime()); age > maxAge || age < -maxAge {
 		return false
@@ -228,7 +225,7 @@ func (a *Answerer) answer(ctx context.Context, q *eventv1.Query) string {
 	kind := q.ProtoReflect().WhichOneof(kinds)
 	if kind == nil || a.cfg.Handlers[string(kind.Name())] == nil {
 		to.unknown = true
-		_ = to.end(nil) // the registry stops waiting by itself
+		_ = to.end(nil) // if this fails, the registry stops waiting at its deadline
 		return outcomeUnknown
 	}
 	err := a.handle(ctx, a.cfg.Handlers[string(kind.Name())], q, to)
@@ -240,7 +237,7 @@ func (a *Answerer) answer(ctx context.Context, q *eventv1.Query) string {
 	return outcomeFailed
 }
 
-// handle calls the handler. A fault in it does not end the agent.
+// handle calls the handler, and recovers from its panics.
 func (a *Answerer) handle(ctx context.Context, handler Handler, q *eventv1.Query, to *reply) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -249,7 +246,7 @@ func (a *Answerer) handle(ctx context.Context, handler Handler, q *eventv1.Query
 		}
 	}()
 	return handler(ctx, q, func(m *eventv1.Answer) error {
-		if size := wire.AnswerBytes(m); size <= MaxPart { // else part refuses it
+		if size := wire.AnswerBytes(m); size <= MaxPart { // part returns an error for larger ones
 			if err := a.pace.WaitN(ctx, int(size)); err != nil {
 				return script.Errorf(script.Timeout, "", "the answer takes longer than the registry waits: %w", err)
 			}
@@ -258,7 +255,7 @@ func (a *Answerer) handle(ctx context.Context, handler Handler, q *eventv1.Query
 	})
 }
 
-// wait waits for a random time up to spread, and reports whether ctx goes on.
+// wait waits for a random time up to spread. It returns false if ctx is done before.
 func wait(ctx context.Context, spread time.Duration) bool {
 	if spread <= 0 {
 		return true
@@ -273,19 +270,18 @@ func wait(ctx context.Context, spread time.Duration) bool {
 	}
 }
 
-// reply is an answer that is being sent. It sends each part when it has the next one, so that the
-// last one says that it is the last.
+// reply is an answer in progress. It sends each part when it gets the next one, because the last part has a mark.
 type reply struct {
 	query   *eventv1.Query
 	agent   string
 	send    func(*eventv1.Answer) error
 	left    int64           // bytes
-	next    *eventv1.Answer // part to send; nil for none
+	next    *eventv1.Answer // the part to send next; nil if there is none
 	number  uint32
-	unknown bool // the kind of the query
+	unknown bool // the kind of the query is unknown
 }
 
-// part takes the next part.
+// part adds the next part, and sends the part before it.
 func (r *reply) part(m *eventv1.Answer) error {
 	size := wire.AnswerBytes(m)
 	if size > MaxPart {
@@ -331,7 +327,7 @@ func (r *reply) end(err error) error {
 	return errors.Join(err, r.flush(true))
 }
 
-// reason returns the error as an answer has it.
+// reason returns the error as a message, with bounded texts.
 func reason(err error) *scriptv1.Error {
 	m := wire.FromError(err)
 	if m != nil {

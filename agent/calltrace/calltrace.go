@@ -1,8 +1,8 @@
-// Package calltrace makes the spans of calls: children of the caller's, with what ran and what became of
-// it. A call that is not recorded costs it a look at the caller's context, and no memory.
+// Package calltrace makes the spans of calls, as children of the caller's spans. A span has the version that ran, and
+// the outcome. A call that is not recorded costs one look at the caller's context, and no memory.
 //
-// Callers are strangers: one may send the context of a recorded trace with each of its calls. So the spans
-// in a second are bounded, and those of one tenant to half of that.
+// Callers are not trusted: they can send the context of a recorded trace with each call. So the spans per second are
+// bounded, and one tenant gets at most half of them.
 package calltrace
 
 import (
@@ -22,17 +22,17 @@ import (
 
 // Config of a Tracer.
 type Config struct {
-	// Tracer records every span that it is asked for.
+	// Tracer must record every span: calltrace samples before it makes one.
 	Tracer trace.Tracer
-	// Emit, if not nil, gets the calls that are recorded, in place of Tracer.
+	// Emit, if not nil, gets the recorded calls in place of Tracer.
 	Emit func(c *Call)
-	// Sampling says which calls are recorded.
+	// Sampling selects the calls to record.
 	Sampling tracecontext.Sampling
-	// Rate is how many spans there may be in a second.
+	// Rate is the maximum number of spans per second.
 	Rate int
-	// Dropped counts spans that the rate does not allow.
+	// Dropped counts spans above Rate.
 	Dropped func(n uint64)
-	// Continue: calls continue the traces of their callers.
+	// Continue is set if calls continue the traces of their callers.
 	Continue bool
 }
 
@@ -43,10 +43,10 @@ type Tracer struct {
 	tenants [tenantSlots]*rate.Limiter
 	changes changes
 
-	unsampled bool // what a caller does not record is not recorded
+	unsampled bool // never record calls of callers that do not sample
 }
 
-// tenantSlots are the limiters of tenants: several of them may share one.
+// tenantSlots is the number of limiters for tenants. Several tenants can share one.
 const tenantSlots = 64
 
 var _ execute.Observer = (*Tracer)(nil)
@@ -63,16 +63,16 @@ func New(cfg Config) *Tracer {
 
 // Call is a call that has ended.
 type Call struct {
-	// Name of the script; of the zero Name there is no such script, and Asked is what the caller named.
+	// Name is the script. If there is no such script, Name is zero, and Asked is the name in the call.
 	Name    script.Name
 	Asked   string
-	Version uint64 // that ran, or 0
+	Version uint64 // the version that ran, or 0
 	Digest  script.Digest
-	// OnResponse: the call was of the script's on_response.
+	// OnResponse is set for calls of the script's on_response.
 	OnResponse bool
-	// Protocol and Caller say where the call came from.
+	// Protocol and Caller are the origin of the call.
 	Protocol, Caller string
-	// Err is what the call ended with, or nil.
+	// Err is the error of the call, or nil.
 	Err *script.Error
 	// Kind of Err.
 	Kind                    script.Kind
@@ -85,10 +85,10 @@ type Call struct {
 
 // Ended implements execute.Observer.
 func (t *Tracer) Ended(_ context.Context, e *execute.Ended) error {
-	if t.unsampled && tracecontext.Unsampled(e.Call.Traceparent) { // most calls of a gateway that traces
+	if t.unsampled && tracecontext.Unsampled(e.Call.Traceparent) { // fast path for gateways that sample
 		return nil
 	}
-	trace := t.callers(e.Call.Traceparent)
+	trace := t.parent(e.Call.Traceparent)
 	sampled := t.cfg.Sampling.Sampled(trace)
 	if !sampled && (trace.Valid() || e.Release == nil || !t.changes.awaits(e.Release.Name, e.Reply.Version, e.Start)) {
 		return nil
@@ -103,33 +103,33 @@ func (t *Tracer) Ended(_ context.Context, e *execute.Ended) error {
 	if e.Release != nil {
 		c.Name = e.Release.Name
 	} else {
-		c.Asked = strings.Clone(tracecontext.Text(e.Call.Script)) // the caller's, which goes with the call
+		c.Asked = strings.Clone(tracecontext.Text(e.Call.Script)) // the text is valid only during the call
 	}
 	t.record(&c, sampled)
 	return nil
 }
 
-// callers returns the context that the caller sent.
-func (t *Tracer) callers(traceparent string) (c tracecontext.Context) {
+// parent returns the trace context of the caller; zero if none or if Continue is not set.
+func (t *Tracer) parent(traceparent string) (c tracecontext.Context) {
 	if traceparent != "" && t.cfg.Continue {
 		c, _ = tracecontext.Parse(traceparent)
 	}
 	return c
 }
 
-// Choice says which calls are recorded, and how many at most: for those who choose them elsewhere.
+// Choice returns the sampling, the rate and Continue, for processes that select the calls to record themselves.
 func (t *Tracer) Choice() (sampling tracecontext.Sampling, rate int, continues bool) {
 	return t.cfg.Sampling, t.cfg.Rate, t.cfg.Continue
 }
 
-// Dropped counts calls that were not recorded elsewhere, since they were too many.
+// Dropped counts calls that another process dropped because of the rate.
 func (t *Tracer) Dropped(n uint64) { t.cfg.Dropped(n) }
 
-// Record makes a span of a call that is sampled, if the rate allows.
+// Record makes a span of a sampled call, if the rate allows it.
 func (t *Tracer) Record(c *Call) { t.record(c, true) }
 
-// record makes a span of the call, if the rate allows. The first call of a script after a change that is
-// traced ends the trace of the change, unless the caller has one.
+// record makes a span of the call, if the rate allows it. If the caller has no trace, the first call of a script after a
+// traced change is part of the trace of the change.
 func (t *Tracer) record(c *Call, sampled bool) {
 	change, first := t.changes.of(c.Name, c.Version, c.Start)
 	above := c.Trace
@@ -160,11 +160,11 @@ func (t *Tracer) record(c *Call, sampled bool) {
 	span.End(trace.WithTimestamp(c.Start.Add(c.Took)))
 }
 
-// changeLink says what a call's link is.
+// changeLink describes the link of a call to an activation.
 var changeLink = []attribute.KeyValue{attribute.String("scriptorium.link", "activation")}
 
-// admit reports whether one more span of the tenant may be recorded. It goes by the clock, and not by
-// when calls began: a limiter whose time goes back admits again what it has admitted since.
+// admit reports whether the limits allow one more span of the tenant. It uses the current time, not the start of the
+// call: a limiter whose time goes back admits too much.
 func (t *Tracer) admit(tenant string) bool {
 	now := time.Now()
 	slot := uint32(2166136261) // FNV-1a
@@ -181,8 +181,8 @@ func (c *Call) spanName() string {
 	return "call " + c.Name.String()
 }
 
-// attributes say what ran, and what became of it. Nothing of them is the caller's text but the name that
-// it asked for, and the error.
+// attributes returns the version that ran, and the outcome. The only texts of the caller are the requested name and the
+// error.
 func (c *Call) attributes() []attribute.KeyValue {
 	outcome := "OK"
 	if c.Err != nil {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// firstWithin is how long after a change a call counts as its first.
+	// firstWithin is the time after a change in which a call counts as its first.
 	firstWithin = time.Minute
-	// maxChanges that were traced are known; of more, some are forgotten.
+	// maxChanges is the maximum number of traced changes in memory. Above it, any old one is dropped.
 	maxChanges = 1024
 )
 
-// changes are the activations that were traced, by script, so that calls are linked with them.
+// changes has the traced activations by script, to link calls with them.
 type changes struct {
-	// Most of the time nobody waits for a first call, and calls look no further than here.
-	waiting atomic.Int64 // changes without a call
-	until   atomic.Int64 // Unix nanoseconds, when the last of them ends to wait
+	// These are a fast path: most of the time no change waits for its first call.
+	waiting atomic.Int64 // number of changes without a call
+	until   atomic.Int64 // Unix nanoseconds until which the last change waits
 
 	mu    sync.RWMutex
 	known map[script.Name]*change
@@ -30,12 +30,12 @@ type changes struct {
 // change is immutable, but for called.
 type change struct {
 	span     trace.SpanContext
-	versions [2]uint64 // that it is about: the active one, and the candidate
+	versions [2]uint64 // the active version, and the candidate
 	at       time.Time
 	called   atomic.Bool
 }
 
-// Activated takes note of what went live in a span.
+// Activated records the activation of an object, and its span.
 func (t *Tracer) Activated(o script.Object, span trace.SpanContext) {
 	r := o.Release
 	if r == nil {
@@ -69,7 +69,7 @@ func (s *changes) add(name script.Name, c *change) {
 	s.until.Store(c.at.Add(firstWithin).UnixNano())
 }
 
-// first reports whether nobody has called the change, and notes that it is called now.
+// first marks the change as called, and reports whether this is its first call.
 func (s *changes) first(c *change) bool {
 	if c.called.Swap(true) {
 		return false
@@ -78,7 +78,7 @@ func (s *changes) first(c *change) bool {
 	return true
 }
 
-// find returns the change that made the version live; nil if that is not known.
+// find returns the change that activated the version; nil if there is none in memory.
 func (s *changes) find(name script.Name, version uint64) *change {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -97,8 +97,8 @@ func (s *changes) awaits(name script.Name, version uint64, at time.Time) bool {
 	return c != nil && !c.called.Load() && at.Sub(c.at) < firstWithin
 }
 
-// of returns the span of the activation that made the version live, and whether this is its first call
-// since; the zero one if that is not known.
+// of returns the span of the change that activated the version, and whether this is its first call. The span is zero
+// if there is none in memory.
 func (s *changes) of(name script.Name, version uint64, at time.Time) (span trace.SpanContext, first bool) {
 	c := s.find(name, version)
 	if c == nil {

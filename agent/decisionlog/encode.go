@@ -12,14 +12,14 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// The JSON pointers to what may be missing in a record.
+// The JSON pointers to the parts of a record that can be erased.
 const (
 	inputPointer   = "/input"
 	resultPointer  = "/result"
 	messagePointer = "/error/message"
 )
 
-// listPointers are those to the first items of the lists of arguments and results.
+// listPointers has the JSON pointers to the first items of lists, by the pointer to the list.
 type listPointers map[string][]string
 
 var pointers = func() listPointers {
@@ -33,7 +33,7 @@ var pointers = func() listPointers {
 	return all
 }()
 
-// of returns the pointer to the item of a part that has so many.
+// of returns the JSON pointer to an item of a part with that many items.
 func (p listPointers) of(part string, many, item int) string {
 	if many == 1 {
 		return part
@@ -44,7 +44,7 @@ func (p listPointers) of(part string, many, item int) string {
 	return part + "/" + strconv.Itoa(item)
 }
 
-// appendList appends the value of one item, and a list of several.
+// appendList appends the value of a single item, or a list of several items.
 func appendList(dst []byte, many int, item func(dst []byte, i int) []byte) []byte {
 	if many == 1 {
 		return item(dst, 0)
@@ -59,7 +59,7 @@ func appendList(dst []byte, many int, item func(dst []byte, i int) []byte) []byt
 	return append(dst, ']')
 }
 
-// appendItem appends a text without characters that JSON escapes to a list.
+// appendItem appends a text to a list of JSON strings. The text must need no escapes.
 func appendItem(list []byte, text string) []byte {
 	if len(list) > 0 {
 		list = append(list, ',')
@@ -67,7 +67,7 @@ func appendItem(list []byte, text string) []byte {
 	return append(append(append(list, '"'), text...), '"')
 }
 
-// Append appends the entry as decision.Record. Labels are JSON. The id is new each time.
+// Append appends the entry as a decision.Record in JSON, with a new id. Labels are JSON.
 func (e *Entry) Append(dst []byte, labels string) []byte {
 	dst = appendUUID(append(dst, `{"decision_id":"`...))
 	dst = e.Start.UTC().AppendFormat(append(dst, `","timestamp":"`...), time.RFC3339Nano)
@@ -109,14 +109,14 @@ func (e *Entry) Append(dst []byte, labels string) []byte {
 	return append(dst, '}')
 }
 
-// The lists of members of which a record has chosen parts only.
+// The values of "partial": the members of which a record has only selected parts.
 var (
 	partialInput  = []byte(`"` + script.RecordInput + `"`)
 	partialResult = []byte(`"` + script.RecordResult + `"`)
 	partialBoth   = []byte(`"` + script.RecordInput + `","` + script.RecordResult + `"`)
 )
 
-// partial returns the list of the entry's.
+// partial returns the value of "partial"; nil if there is none.
 func (e *Entry) partial() []byte {
 	input, result := e.fields&partOfInput != 0 && len(e.Input) > 0, e.fields&partOfResult != 0 && len(e.Result) > 0
 	switch {
@@ -130,7 +130,7 @@ func (e *Entry) partial() []byte {
 	return nil
 }
 
-// appendCircumstances appends the fields that can be chosen, but for what the call was about.
+// appendCircumstances appends the optional fields except input, result and error.
 func (e *Entry) appendCircumstances(dst []byte) []byte {
 	if e.fields&fieldStaleness != 0 {
 		ms := e.Staleness.Milliseconds()
@@ -184,7 +184,7 @@ func (e *Entry) appendOutcome(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendPart appends arguments or results, and how many they are unless it is one.
+// appendPart appends arguments or results, and their number unless it is 1.
 func appendPart(dst []byte, begin string, value []byte, counted string, many int) []byte {
 	if len(value) > 0 {
 		dst = append(append(dst, begin...), value...)
@@ -195,7 +195,7 @@ func appendPart(dst []byte, begin string, value []byte, counted string, many int
 	return dst
 }
 
-// appendWord appends a member whose text needs no escapes, unless it is empty.
+// appendWord appends a member unless its text is empty. The text must need no escapes.
 func appendWord(dst []byte, begin, word string) []byte {
 	if word == "" {
 		return dst
@@ -203,7 +203,7 @@ func appendWord(dst []byte, begin, word string) []byte {
 	return append(append(append(dst, begin...), word...), '"')
 }
 
-// appendUUID appends a random UUID. The generator is ChaCha8, which nobody foresees.
+// appendUUID appends a random UUID. The generator is ChaCha8, which is not predictable.
 func appendUUID(dst []byte) []byte {
 	var id [16]byte
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())

@@ -13,16 +13,15 @@ import (
 
 // Bounds of one record.
 const (
-	// MaxPart is how many bytes the arguments of a call may have, and the results, to be in its record.
+	// MaxPart bounds the arguments and the results of a call, in bytes. A record leaves out larger ones.
 	MaxPart = 64 << 10
-	// maxMessage bytes of an error's message are recorded.
+	// maxMessage bounds the message of an error, in bytes.
 	maxMessage = 1 << 10
-	// maxCaller bytes of who called.
+	// maxCaller bounds the name of the caller, in bytes.
 	maxCaller = 256
 )
 
-// Entry is what is recorded of one call, without what is masked. Its texts and bytes are valid until
-// Release.
+// Entry is the record of one call, with masked values removed. Its texts and bytes are valid until Release.
 type Entry struct {
 	Start time.Time
 	Took  time.Duration
@@ -39,15 +38,15 @@ type Entry struct {
 	Instructions   uint64
 	OnResponse     bool
 
-	// Failed is what the call ended with; its kind is "" for a call that did not fail.
+	// Failed is the error of the call. Its kind is "" if the call did not fail.
 	Failed script.Error
 	// Input and Result are JSON; nil if the record has none.
 	Input, Result []byte
-	// Arguments and Results are how many there were.
+	// Arguments and Results are the numbers of values.
 	Arguments, Results int
-	// Masked, Erased and Truncated are JSON texts with commas between them.
+	// Masked, Erased and Truncated are JSON strings, separated by commas.
 	Masked, Erased, Truncated []byte
-	// Strict: the call fails if the record is not accepted.
+	// Strict is set if the call must fail when the record is not stored.
 	Strict bool
 
 	fields fields
@@ -63,10 +62,10 @@ func newEntry() *Entry {
 	return e
 }
 
-// keptBytes is how many bytes an entry that is not in use keeps.
+// keptBytes bounds the buffers of an entry in the pool.
 const keptBytes = 16 << 10
 
-// Release gives the entry back.
+// Release returns the entry to the pool.
 func (e *Entry) Release() {
 	if cap(e.Input)+cap(e.Result)+cap(e.Masked)+e.masker.Held() > keptBytes {
 		return
@@ -78,18 +77,18 @@ func (e *Entry) Release() {
 	entries.Put(e)
 }
 
-// Chooser says which calls are recorded, and makes their entries. It is safe for concurrent use.
+// Chooser selects the calls to record, and makes their entries. It is safe for concurrent use.
 type Chooser struct {
 	tenants  func(tenant string) script.TenantSettings
 	policies policies
 }
 
-// NewChooser returns a Chooser by the settings of tenants.
+// NewChooser returns a Chooser that uses these settings of tenants.
 func NewChooser(tenants func(tenant string) script.TenantSettings) *Chooser {
 	return &Chooser{tenants: tenants}
 }
 
-// Entry returns the entry of a call; nil if it is not recorded. The caller releases it.
+// Entry returns the entry of a call; nil if it is not recorded. The caller must Release it.
 func (c *Chooser) Entry(e *execute.Ended) *Entry {
 	settings := e.Settings
 	if settings != nil && e.Decisions == nil && settings.Decisions == nil && settings.Audit == "" {
@@ -100,7 +99,7 @@ func (c *Chooser) Entry(e *execute.Ended) *Entry {
 
 func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entry {
 	tenant, name := nameOf(e)
-	if settings == nil { // it did not get so far
+	if settings == nil { // the call failed before its settings were read
 		s := c.tenants(tenant)
 		if settings = &s; e.Decisions == nil && s.Decisions == nil && s.Audit == "" {
 			return nil
@@ -118,7 +117,7 @@ func (c *Chooser) entry(e *execute.Ended, settings *script.TenantSettings) *Entr
 	return entry
 }
 
-// nameOf returns the names of the tenant and the script, as far as the call says them.
+// nameOf returns the names of the tenant and the script, as far as the call has valid ones.
 func nameOf(e *execute.Ended) (tenant, name string) {
 	if e.Release != nil {
 		return e.Release.Name.Tenant, e.Release.Name.Script
@@ -134,7 +133,7 @@ func nameOf(e *execute.Ended) (tenant, name string) {
 	return ref.Name.Tenant, ref.Name.Script
 }
 
-// take takes what the record has of the call.
+// take fills the entry from the call.
 func (e *Entry) take(of *execute.Ended, p *policy) {
 	call, reply := of.Call, of.Reply
 	e.Start, e.Took, e.Instructions = of.Start, of.Took, of.Used.Instructions
@@ -154,14 +153,14 @@ func (e *Entry) take(of *execute.Ended, p *policy) {
 	}
 }
 
-// takeInput takes the arguments. unseen: values may have masked parts that nobody has looked at.
+// takeInput sets the arguments. unseen is set if they were not read, and may have values at masked paths.
 func (e *Entry) takeInput(of *execute.Ended, p *policy) (unseen bool) {
 	args := of.Call.Args
 	e.Arguments = len(args)
 	switch {
 	case len(args) == 0 || p.fields&fieldInput == 0 && p.masks.Empty():
 		return false
-	case of.Unknown: // the version may have masks; it has not made the error
+	case of.Unknown: // the version did not run, but may have masks that are not known
 		e.Erased = appendItem(e.Erased, inputPointer)
 		return false
 	}
@@ -185,7 +184,7 @@ func (e *Entry) takeInput(of *execute.Ended, p *policy) (unseen bool) {
 	if unseen {
 		e.Input, e.Erased = e.Input[:0], appendItem(e.Erased, inputPointer)
 	}
-	if p.fields&fieldInput == 0 { // a list has something all the same
+	if p.fields&fieldInput == 0 { // the arguments were read only for their masked values
 		e.Input = e.Input[:0]
 	}
 	return unseen && !p.masks.Empty()
@@ -200,14 +199,14 @@ func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
 	case reply.Bytes() > MaxPart:
 		e.Truncated = appendItem(e.Truncated, script.RecordResult)
 		return
-	case unseen: // they may be of what is to be masked
+	case unseen: // the results may have copies of masked values
 		e.Erased = appendItem(e.Erased, resultPointer)
 		return
 	}
 	plain := p.masks.Empty() && p.result.Empty()
 	failed := false
 	e.Result = appendList(e.Result, e.Results, func(dst []byte, i int) []byte {
-		if plain { // an engine's JSON is as short as Append's
+		if plain { // an engine's JSON is compact already
 			return append(dst, reply.Value(i)...)
 		}
 		to, kept, err := e.masker.Append(dst, reply.Value(i), pointers.of(resultPointer, e.Results, i), p.result)
@@ -222,12 +221,12 @@ func (e *Entry) takeResult(of *execute.Ended, p *policy, unseen bool) {
 	switch {
 	case failed:
 		e.Result, e.Erased = e.Result[:0], appendItem(e.Erased, resultPointer)
-	case len(e.Result) > 0: // each may have a piece of what is masked in another
+	case len(e.Result) > 0: // a result may have a copy of a value that is masked in another
 		e.Result = e.masker.Scrub(e.Result, 0, resultPointer)
 	}
 }
 
-// takeError takes what the call ended with. The message of an error may have what a script has put into it.
+// takeError sets the error of the call. A script may have put masked values into its message.
 func (e *Entry) takeError(err *script.Error, kind script.Kind, p *policy, unseen bool) {
 	e.Failed = script.Error{Kind: kind, Line: err.Line, Column: err.Column}
 	if p.fields&fieldError == 0 {
@@ -240,7 +239,7 @@ func (e *Entry) takeError(err *script.Error, kind script.Kind, p *policy, unseen
 	e.Failed.Field, e.Failed.Message = err.Field, cut(err.Message, maxMessage)
 }
 
-// cut returns at most so many bytes of s.
+// cut returns at most most bytes of s, as valid UTF-8.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -13,8 +13,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Message returns the entry as the process of a tenant hands it over to its agent. It has nothing of the
-// entry's buffers.
+// Message returns the entry as a message from the process of a tenant to its agent. It does not share the entry's
+// buffers.
 func (e *Entry) Message() *workerv1.Record {
 	m := &workerv1.Record{
 		StartUnixNanos: e.Start.UnixNano(), TookNanos: int64(e.Took), Script: e.Script, Version: e.Version, Digest: wire.FromDigest(e.Digest),
@@ -30,18 +30,18 @@ func (e *Entry) Message() *workerv1.Record {
 	return m
 }
 
-// Bounds of what a process says.
+// Bounds of records from processes.
 const (
-	maxListBytes  = 64 << 10    // of pointers
-	maxHandedPart = 4 * MaxPart // as JSON that was masked
-	maxMoment     = time.Minute // how long ago a call ended whose record comes
+	maxListBytes  = 64 << 10    // of a list of pointers
+	maxHandedPart = 4 * MaxPart // of masked JSON
+	maxMoment     = time.Minute // between the end of the call and Handed
 )
 
-// protocols that a call can have come over.
+// protocols are the known values of Protocol.
 var protocols = []string{"resp", "http", "grpc", "ext_authz", "ext_proc", "spop", "embedded"}
 
-// Handed returns the entry that the process of the tenant handed over. A process that was taken over may
-// say anything of its own calls, but in no other form, and of no others. The caller releases it.
+// Handed returns the entry of a record from the process of the tenant. A compromised process can forge records of its own
+// tenant, but Handed ensures that they are well-formed and name no other tenant. The caller must Release the entry.
 func Handed(m *workerv1.Record, tenant string, strict bool, now time.Time) *Entry {
 	e := newEntry()
 	e.Tenant, e.Strict, e.fields = tenant, strict, fields(m.GetFields())
@@ -72,13 +72,13 @@ func Handed(m *workerv1.Record, tenant string, strict bool, now time.Time) *Entr
 	e.Arguments, e.Results = max(int(m.GetArguments()), 0), max(int(m.GetResults()), 0)
 	e.Masked, e.Erased, e.Truncated = appendTexts(e.Masked, m.GetMasked()), appendTexts(e.Erased, m.GetErased()), appendTexts(e.Truncated, m.GetTruncated())
 	e.masker.Reset(nil)
-	e.Input = e.handed(e.Input, m.GetInput(), inputPointer)
-	e.Result = e.handed(e.Result, m.GetResult(), resultPointer)
+	e.Input = e.appendHanded(e.Input, m.GetInput(), inputPointer)
+	e.Result = e.appendHanded(e.Result, m.GetResult(), resultPointer)
 	return e
 }
 
-// handed appends a part that is JSON.
-func (e *Entry) handed(dst, part []byte, pointer string) []byte {
+// appendHanded appends a part if it is JSON, and otherwise adds the pointer to Erased.
+func (e *Entry) appendHanded(dst, part []byte, pointer string) []byte {
 	if len(part) == 0 {
 		return dst
 	}
@@ -91,7 +91,7 @@ func (e *Entry) handed(dst, part []byte, pointer string) []byte {
 	return dst
 }
 
-// appendTexts appends texts as JSON with commas between them, if it is such.
+// appendTexts appends a comma-separated list of JSON strings. It ignores texts if it is anything else.
 func appendTexts(list, texts []byte) []byte {
 	if len(texts) > maxListBytes || !mask.IsTexts(texts) {
 		return list

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of a recorder. The sinks are those of the configuration.
+// metrics of a recorder.
 type metrics struct {
 	records, bytes, drops *prometheus.CounterVec
 	refused, lost         prometheus.Counter
@@ -14,14 +14,14 @@ type metrics struct {
 
 // The reasons why a record is dropped.
 const (
-	droppedFull   = "full"   // too many wait for the sink
-	droppedFailed = "failed" // the sink has not taken it for a minute
+	droppedFull   = "full"   // the queue of the sink is full
+	droppedFailed = "failed" // the sink has not accepted it for a minute
 
-	droppedRejected = "rejected" // the collector behind the sink will never take it
+	droppedRejected = "rejected" // the collector behind the sink will never accept it
 	droppedLost     = "lost"     // its file in the spool was deleted or damaged
 )
 
-// fromProcesses stands for the sink of the records that processes of tenants could not hand over.
+// fromProcesses is the label sink of the records that processes of tenants dropped.
 const fromProcesses = "process"
 
 func newMetrics(reg prometheus.Registerer, r *Recorder) (*metrics, error) {
@@ -54,7 +54,7 @@ func newMetrics(reg prometheus.Registerer, r *Recorder) (*metrics, error) {
 	return m, nil
 }
 
-// queued returns how many bytes wait for sinks. A record that waits for several counts for each.
+// queued returns the bytes in all queues. A record that waits for several sinks counts for each.
 func (r *Recorder) queued() (n int64) {
 	for _, out := range r.outputs {
 		n += out.queue.bytes()

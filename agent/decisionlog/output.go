@@ -13,9 +13,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/spool"
 )
 
-// Syncer is a sink that may lose, when the machine ends, what Write has returned for.
+// Syncer is a sink that can lose written records when the machine crashes.
 type Syncer interface {
-	// Sync returns when that does not happen any more.
+	// Sync returns when all written records are durable.
 	Sync() error
 }
 
@@ -28,23 +28,23 @@ type output struct {
 
 	records, bytes, full, failed, rejected, vanished prometheus.Counter
 
-	lost    atomic.Int64 // records that were dropped since the log said so
-	told    time.Time    // when it did
+	lost    atomic.Int64 // records dropped since the last log message about them
+	logged  time.Time    // when that message was logged
 	failing bool
 
 	closing chan struct{}      // closed by close
-	cancel  context.CancelFunc // of what the sink writes
-	idle    chan struct{}      // closed when the sink gets nothing any more
+	cancel  context.CancelFunc // cancels writes
+	idle    chan struct{}      // closed when run has returned
 }
 
 const (
-	// window is how long records wait for others that go with them.
+	// window is how long the first record of a batch waits for more records.
 	window = 10 * time.Millisecond
-	// A batch is tried again until the records of the queue have been refused for so long.
+	// retryFor is how long a batch of the queue is retried. The pauses grow from soonest to latest.
 	retryFor = time.Minute
 	soonest  = 100 * time.Millisecond
 	latest   = 5 * time.Second
-	// endFor is how long a sink may take to return when its context is done.
+	// endFor is how long a sink may take to return after its context is done.
 	endFor = time.Second
 )
 
@@ -58,7 +58,7 @@ func newOutput(o Output, cfg Config, m *metrics) *output {
 	}
 }
 
-// start has the records written until close.
+// start writes records until close.
 func (o *output) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
@@ -86,7 +86,7 @@ func (o *output) run(ctx context.Context) {
 		case <-o.closing:
 			closing = true
 		}
-		for again := true; again; { // in turn: neither waits until the other is empty
+		for again := true; again; { // alternates, so that neither starves the other
 			again = o.writeQueue(ctx)
 			again = (o.writeSpool(ctx) || again) && ctx.Err() == nil
 		}
@@ -126,7 +126,7 @@ func (o *output) writeSpool(ctx context.Context) bool {
 		sync = s.Sync
 	}
 	if !o.try(ctx, lines, 0, sync) {
-		return false // the next process goes on with it
+		return false // the records stay in the spool for the next process
 	}
 	if err := o.spooled.Advance(); err != nil {
 		o.log.Warn("how far a sink is in the decision log's spool is not on disk; records would come twice after a restart", "error", err)
@@ -134,7 +134,7 @@ func (o *output) writeSpool(ctx context.Context) bool {
 	return true
 }
 
-// try writes until the sink has the lines, for so long or, if that is 0, until ctx is done.
+// try retries until the sink has accepted the lines, or until long has passed or, if long is 0, ctx is done.
 func (o *output) try(ctx context.Context, lines [][]byte, long time.Duration, sync func() error) bool {
 	began := time.Now()
 	for delay := soonest; ; delay = min(2*delay, latest) {
@@ -161,7 +161,7 @@ func (o *output) try(ctx context.Context, lines [][]byte, long time.Duration, sy
 	}
 }
 
-// wrote counts the lines that the sink has taken: all but those that it has rejected.
+// wrote counts the lines that the sink has accepted, and those that it rejected.
 func (o *output) wrote(lines [][]byte, rejected int) {
 	if o.failing {
 		o.failing = false
@@ -175,7 +175,7 @@ func (o *output) wrote(lines [][]byte, rejected int) {
 	if rejected == 0 {
 		o.bytes.Add(float64(size))
 	} else {
-		o.bytes.Add(float64(size) * float64(len(lines)-rejected) / float64(len(lines))) // nobody knows which
+		o.bytes.Add(float64(size) * float64(len(lines)-rejected) / float64(len(lines))) // an estimate
 		o.drop(o.rejected, rejected)
 	}
 }
@@ -189,24 +189,24 @@ func (o *output) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// drop counts records that the sink does not get.
+// drop counts dropped records.
 func (o *output) drop(reason prometheus.Counter, n int) {
 	reason.Add(float64(n))
 	o.lost.Add(int64(n))
 }
 
-// tellDropped says so in the log, unless it has done so a moment ago.
-func (o *output) tellDropped(now time.Time) {
-	if now.Sub(o.told) < tellEvery {
+// logDropped logs the number of dropped records, at most once per logEvery.
+func (o *output) logDropped(now time.Time) {
+	if now.Sub(o.logged) < logEvery {
 		return
 	}
 	if n := o.lost.Swap(0); n > 0 {
-		o.told = now
+		o.logged = now
 		o.log.Warn("records of the decision log were dropped: the sink is too slow, or fails", "records", n)
 	}
 }
 
-// close writes what waits until ctx is done, and closes the sink.
+// close writes the pending records until ctx is done, and closes the sink.
 func (o *output) close(ctx context.Context) error {
 	o.queue.close()
 	close(o.closing)

@@ -12,15 +12,15 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// policy says which calls are recorded, and with what of them. It is immutable.
+// policy selects the calls to record, and the parts of a record. It is immutable.
 type policy struct {
-	// most is how many of the 1<<56 random parts of trace ids are recorded.
+	// most is the sampling threshold: the number of the 1<<56 random parts of trace ids that are recorded.
 	most   uint64
 	errors bool
 	strict bool
 	masks  *mask.Paths
 	fields fields
-	input  *mask.Paths // nil for all of it, if fields has it
+	input  *mask.Paths // the selected parts; nil for all, if fields has it
 	result *mask.Paths
 }
 
@@ -28,7 +28,7 @@ type policy struct {
 type fields uint16
 
 const (
-	// partOfInput and partOfResult say that chosen parts of these fields are kept.
+	// partOfInput and partOfResult are set if only selected parts of these fields are kept.
 	partOfInput  fields = 1 << 14
 	partOfResult fields = 1 << 15
 
@@ -57,22 +57,22 @@ var (
 	fieldStaleness    = fieldsByName["staleness_ms"]
 )
 
-// randomBits of a trace id are random, by W3C's Trace Context Level 2. OpenTelemetry's samplers by ratio
-// go by the same, so that they keep what is recorded here.
+// randomBits is the number of random bits of a trace id, by W3C Trace Context Level 2. OpenTelemetry's ratio samplers use
+// the same bits, so they sample the same calls.
 const randomBits = 56
 
-// newPolicy returns that of a call: what the script says stands in place of what the tenant does, but the
-// tenant's masks hold as well.
+// newPolicy returns the policy of a call. The settings of the script override those of the tenant, but the masks of both
+// apply.
 func newPolicy(of, tenant *script.Decisions, strict bool) *policy {
 	p := &policy{strict: strict, fields: allFields}
-	says := of
-	if says == nil {
-		says = tenant
+	settings := of
+	if settings == nil {
+		settings = tenant
 	}
-	if says != nil {
-		p.errors = says.Errors
-		p.most = uint64(min(max(says.Sample, 0), 1) * (1 << randomBits))
-		p.choose(says.Fields)
+	if settings != nil {
+		p.errors = settings.Errors
+		p.most = uint64(min(max(settings.Sample, 0), 1) * (1 << randomBits))
+		p.choose(settings.Fields)
 	}
 	if strict {
 		p.most = 1 << randomBits
@@ -87,7 +87,7 @@ func newPolicy(of, tenant *script.Decisions, strict bool) *policy {
 	return p
 }
 
-// choose keeps the fields with these names, and paths behind two of them.
+// choose selects the fields with these names. The names of input and result can have a path behind a dot.
 func (p *policy) choose(names []string) {
 	if len(names) == 0 {
 		return
@@ -113,7 +113,7 @@ func (p *policy) choose(names []string) {
 	}
 }
 
-// keeps returns what is kept of a part with these paths; nil for all of it.
+// keeps returns the paths that are kept of a part; nil for all of it.
 func keeps(paths []string) *mask.Paths {
 	switch {
 	case len(paths) == 0:
@@ -124,7 +124,7 @@ func keeps(paths []string) *mask.Paths {
 	return mask.NewPaths(paths)
 }
 
-// records reports whether the call with the trace id, "" for none, that ended with the kind is recorded.
+// records reports whether to record a call with this kind of error ("" for none) and trace id ("" for none).
 func (p *policy) records(kind script.Kind, traceID string) bool {
 	switch {
 	case kind != "" && p.errors, p.most == 1<<randomBits:
@@ -140,20 +140,20 @@ func (p *policy) records(kind script.Kind, traceID string) bool {
 	return err == nil && random >= 1<<randomBits-p.most
 }
 
-// policies keeps those of the calls of late.
+// policies caches the policies of recent calls.
 type policies struct {
 	made  sync.Map // of *policy by policyKey
 	count atomic.Int64
 }
 
-// policyKey names what a policy is made of. What it points to stays while it is here, so no other has
-// its address.
+// policyKey has the settings of a policy. It compares addresses: while the cache has the key, the settings stay in memory
+// and no other settings can have their address.
 type policyKey struct {
 	of, tenant *script.Decisions
 	strict     bool
 }
 
-// maxPolicies are kept: a few KiB each at most.
+// maxPolicies bounds the cache. A policy has a few KiB at most.
 const maxPolicies = 4096
 
 func (c *policies) get(key policyKey) *policy {
@@ -162,7 +162,7 @@ func (c *policies) get(key policyKey) *policy {
 	}
 	p := newPolicy(key.of, key.tenant, key.strict)
 	if _, had := c.made.LoadOrStore(key, p); !had && c.count.Add(1) > maxPolicies {
-		c.made.Range(func(other, _ any) bool { // the first one is any one
+		c.made.Range(func(other, _ any) bool { // evicts an arbitrary one
 			if _, had := c.made.LoadAndDelete(other); had {
 				c.count.Add(-1)
 			}

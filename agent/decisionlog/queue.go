@@ -14,9 +14,9 @@ type record struct {
 
 // Sizes of a record in memory, in bytes.
 const (
-	recordOverhead = 128 // besides its line
+	recordOverhead = 128 // without its line
 	usualLine      = 1 << 10
-	keptLine       = 4 << 10 // of a line that is kept for the next record
+	keptLine       = 4 << 10 // largest line that the pool keeps
 )
 
 var records = sync.Pool{New: func() any { return new(record) }}
@@ -33,7 +33,7 @@ func newRecord(tenant string) *record {
 
 func (r *record) size() int64 { return int64(cap(r.line) + recordOverhead) }
 
-// release gives the record back once nobody has it.
+// release drops one reference. After the last one, the record goes back to the pool.
 func (r *record) release() {
 	if r.refs.Add(-1) > 0 || cap(r.line) > keptLine {
 		return
@@ -41,12 +41,12 @@ func (r *record) release() {
 	records.Put(r)
 }
 
-// queue holds the records for one sink. A tenant has at most as many bytes as are free: however many
-// tenants flood it, there is room for the next one.
+// queue holds the records for one sink. A tenant may hold at most as many bytes as stay free. So there is always room
+// for one more tenant.
 type queue struct {
 	most  int64
-	ready chan struct{} // has an element when the queue is not empty any more
-	full  chan struct{} // has an element when a batch is together
+	ready chan struct{} // has an element when the queue was empty and is not any more
+	full  chan struct{} // has an element when the queue has a whole batch
 
 	mu       sync.Mutex
 	waiting  []*record
@@ -56,7 +56,7 @@ type queue struct {
 	closed   bool
 }
 
-// batchBytes is about how many bytes a sink gets together.
+// batchBytes is the approximate size of a batch.
 const batchBytes = 256 << 10
 
 func newQueue(most int64) *queue {
@@ -94,7 +94,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take appends the next records to batch, and to lines what they say. They are held until done.
+// take appends the next records to batch, and their lines to lines. The queue holds their bytes until done.
 func (q *queue) take(batch []*record, lines [][]byte) ([]*record, [][]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,7 +112,7 @@ func (q *queue) take(batch []*record, lines [][]byte) ([]*record, [][]byte) {
 	return batch, lines
 }
 
-// done gives back the records that take returned.
+// done releases the records that take returned.
 func (q *queue) done(batch []*record) {
 	q.mu.Lock()
 	for _, r := range batch {
@@ -137,7 +137,7 @@ func (q *queue) bytes() int64 {
 	return q.held
 }
 
-// close lets no record in any more.
+// close makes add reject all records.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

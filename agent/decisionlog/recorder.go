@@ -19,22 +19,22 @@ import (
 
 // Output is a sink with its names.
 type Output struct {
-	// Name is the sink's in metrics and logs. No two have the same.
+	// Name is unique. Metrics and logs have it.
 	Name string
-	// ID is the same after a restart, if it is the same sink. It names a file.
+	// ID stays the same across restarts. It is the name of a file.
 	ID   string
 	Sink Sink
 }
 
 // Config of a Recorder.
 type Config struct {
-	// Agent is its name.
+	// Agent is the name of the agent.
 	Agent   string
 	Outputs []Output
-	// QueueBytes of records wait for each sink; 0 means DefaultQueueBytes.
+	// QueueBytes bounds the records that wait for each sink; 0 means DefaultQueueBytes.
 	QueueBytes int64
-	// Spool is the folder of the records of tenants with a strict audit, and SpoolBytes its size. Without
-	// an Output there is none.
+	// Spool is the folder for records of tenants with a strict audit, and SpoolBytes its maximum size. Without Outputs, or
+	// if SpoolBytes is 0, there is no spool.
 	Spool      string
 	SpoolBytes int64
 	// Tenants returns the settings of a tenant.
@@ -49,7 +49,7 @@ const (
 	DefaultSpoolBytes = 256 << 20
 )
 
-// Recorder brings the records of calls to sinks. It is safe for concurrent use.
+// Recorder writes the records of calls to sinks. It is safe for concurrent use.
 type Recorder struct {
 	cfg     Config
 	chooser *Chooser
@@ -94,7 +94,7 @@ func New(cfg Config) (*Recorder, error) {
 	for _, out := range r.outputs {
 		out.start()
 	}
-	r.ended.Go(func() { r.tellDropped(ctx) })
+	r.ended.Go(func() { r.logDropped(ctx) })
 	return r, nil
 }
 
@@ -107,7 +107,7 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	defer entry.Release()
 	kept, err := r.Record(entry)
 	if err == nil && kept != nil {
-		err = kept.within(ctx, keepPatience)
+		err = kept.within(ctx, keepTimeout)
 	}
 	if err != nil {
 		return NotKept(entry.Tenant, err)
@@ -115,24 +115,24 @@ func (r *Recorder) Ended(ctx context.Context, e *execute.Ended) error {
 	return nil
 }
 
-// maxLost bounds how many records a process says at once that it has dropped.
+// maxLost bounds the number in one call of Lost: processes of tenants are not trusted.
 const maxLost = 1 << 20
 
-// Lost counts records that the process of a tenant could not hand over.
+// Lost counts records that the process of a tenant dropped.
 func (r *Recorder) Lost(n int64) {
 	if n > 0 {
 		r.metrics.lost.Add(float64(min(n, maxLost)))
 	}
 }
 
-// Kept says when a record is on disk.
+// Kept is a strict record on its way to the disk.
 type Kept struct {
 	commit  *spool.Commit
 	refused prometheus.Counter
 }
 
-// Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before: the
-// call fails then. It is called once.
+// Wait waits until the record is on disk. After an error, or if ctx is done before, the record may be missing: the call
+// must fail. Call Wait once.
 func (k *Kept) Wait(ctx context.Context) error {
 	err := k.commit.Wait(ctx)
 	if err != nil {
@@ -141,11 +141,12 @@ func (k *Kept) Wait(ctx context.Context) error {
 	return err
 }
 
-// keepPatience is how long a call waits for its record: a disk that hangs must not hold it up.
-const keepPatience = 5 * time.Second
+// keepTimeout bounds the time that a call waits for its record, for example if the disk hangs.
+const keepTimeout = 5 * time.Second
 
+// within is Wait with a timeout.
 func (k *Kept) within(ctx context.Context, long time.Duration) error {
-	if ctx.Err() != nil { // the call ended with that, and has its record all the same
+	if ctx.Err() != nil { // a canceled call needs a record, too
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, long)
@@ -153,11 +154,11 @@ func (k *Kept) within(ctx context.Context, long time.Duration) error {
 	return k.Wait(ctx)
 }
 
-// errNoSink says that there is nothing to keep records for.
+// errNoSink is the error of strict records on an agent without a spool.
 var errNoSink = errors.New("this agent has no decision log: start it with --decision-log, such as file:/var/log/scriptorium/decisions.jsonl, and --decision-spool-bytes above 0")
 
-// Record hands the entry over to the sinks. If it is strict, the call has to wait for what is returned;
-// otherwise that is nil, and there is no error.
+// Record queues the entry for the sinks. If the entry is strict, the call must wait for the returned Kept. Otherwise
+// Kept and the error are nil.
 func (r *Recorder) Record(e *Entry) (*Kept, error) {
 	if e.Strict {
 		return r.keep(e)
@@ -197,18 +198,18 @@ func (r *Recorder) keep(e *Entry) (_ *Kept, err error) {
 	return &Kept{commit, r.metrics.refused}, nil
 }
 
-// NotKept is what a call of the tenant fails with whose record is not kept.
+// NotKept returns the error of a call whose strict record is not on disk.
 func NotKept(tenant string, err error) error {
 	refused := script.Errorf(script.Unavailable, script.FieldAudit, "the audit of tenant %s is strict, and the record of the call is not kept: %v", tenant, err)
 	refused.Err = err
 	return refused
 }
 
-// tellEvery is how often the log says at most that records were dropped.
-const tellEvery = time.Minute
+// logEvery is the minimum interval between log messages about dropped records.
+const logEvery = time.Minute
 
-// tellDropped says in the log which records were dropped.
-func (r *Recorder) tellDropped(ctx context.Context) {
+// logDropped logs dropped records until ctx is done.
+func (r *Recorder) logDropped(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -217,13 +218,13 @@ func (r *Recorder) tellDropped(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for _, out := range r.outputs {
-				out.tellDropped(now)
+				out.logDropped(now)
 			}
 		}
 	}
 }
 
-// Close takes no more records, writes those that wait until ctx is done, and closes the sinks.
+// Close rejects new records, writes pending ones until ctx is done, and closes the sinks.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.closed.Swap(true) {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Target says where records go, as --decision-log does: KIND, or KIND:WHERE?OPTION=VALUE&….
+// Target is a value of --decision-log: KIND, or KIND:WHERE?OPTION=VALUE&….
 type Target struct {
 	Kind  string // such as "file"
-	Where string // what is behind the colon, without options; "" for nothing
+	Where string // the text after the colon, without options
 
 	text    string
 	options url.Values
@@ -22,11 +22,10 @@ type Target struct {
 	err     error
 }
 
-// Opener makes the sink of a target. It reads the options by the methods of the target, and then asks
-// for Err.
+// Opener makes the sink of a target. It reads the options with the methods of the target, and then checks Err.
 type Opener func(t *Target, env Env) (Sink, error)
 
-// Env is what sinks may use of the agent.
+// Env is the environment of a sink.
 type Env struct {
 	Agent string // its name
 	Log   *slog.Logger
@@ -35,7 +34,7 @@ type Env struct {
 // Openers are the kinds of sinks by their names.
 type Openers map[string]Opener
 
-// ParseTarget reads a target. Errors are Invalid.
+// ParseTarget parses a target. Errors are Invalid.
 func ParseTarget(text string) (*Target, error) {
 	t := &Target{text: text}
 	where, options, _ := strings.Cut(text, "?")
@@ -82,7 +81,7 @@ func (t *Target) Text(name, absent string) string {
 	return absent
 }
 
-// Number is Text for a number from least to most.
+// Number returns the option as a number from least to most; absent if there is none.
 func (t *Target) Number(name string, absent, least, most int64) int64 {
 	text := t.Text(name, "")
 	if text == "" {
@@ -95,7 +94,7 @@ func (t *Target) Number(name string, absent, least, most int64) int64 {
 	return n
 }
 
-// Bool is Text for true or false; absent means false.
+// Bool returns the option as true or false; false if there is none.
 func (t *Target) Bool(name string) bool {
 	text := t.Text(name, "false")
 	if text != "true" && text != "false" {
@@ -112,7 +111,7 @@ var units = []struct {
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"", 1},
 }
 
-// Size is Number for a size with a unit, such as 100MiB.
+// Size returns the option as a size with a unit, such as 100MiB, of at least least; absent if there is none.
 func (t *Target) Size(name string, absent, least int64) int64 {
 	text := t.Text(name, "")
 	if text == "" {
@@ -139,7 +138,7 @@ func (t *Target) fault(format string, args ...any) {
 	}
 }
 
-// Err says what is wrong with the options that were read, and names one that was not; nil for none.
+// Err returns the first error of an option. An option that was not read is unknown, and an error, too.
 func (t *Target) Err() error {
 	if t.err != nil {
 		return t.err

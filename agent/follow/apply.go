@@ -109,7 +109,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 		return out
 	}
 	_, _ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
-	a.traces.tell(out.kind, out.began, ready, chosen.candidates)
+	a.traces.report(out.kind, out.began, ready, chosen.candidates)
 	for _, c := range chosen.candidates {
 		if c.Object.Deleted() && c.err == nil {
 			a.removed[c.Key] = c.Object.Revision()
@@ -142,7 +142,7 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 	}
 	ready := time.Now()
 	removed, _ := a.commit(candidates, nil) // as above
-	a.traces.tell(out.kind, out.began, ready, candidates)
+	a.traces.report(out.kind, out.began, ready, candidates)
 	out.cursor = at.removed(removed, at.Removals+int64(removed))
 	a.saveCursor(out.cursor)
 	return out

@@ -7,8 +7,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Position returns the revision that is activated, and how long ago it was
-// known to be the registry's newest: negative if it never was since New.
+// Position returns the activated revision, and the time since it was known to be the registry's newest revision. The
+// time is negative if that has not happened since New.
 func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 	s := f.standing.Load()
 	if s.current.IsZero() {
@@ -17,12 +17,11 @@ func (f *Follower) Position(now time.Time) (script.Revision, time.Duration) {
 	return s.revision, max(0, now.Sub(s.current))
 }
 
-// Held says why the follower keeps what it has although the registry says otherwise, and
-// what to do; "" if it does not.
+// Held returns why the follower keeps its current state although the registry has another one, and what to do. It
+// returns "" if the follower does not hold its state.
 func (f *Follower) Held() string { return f.standing.Load().held }
 
-// Session returns the session that the agent reports in now: the zero Session until a registry gives
-// one.
+// Session returns the session in which the agent reports. It is the zero Session until a registry opens one.
 func (f *Follower) Session() seal.Session {
 	if s := f.reporting.Load(); s != nil {
 		return *s
@@ -30,22 +29,21 @@ func (f *Follower) Session() seal.Session {
 	return seal.Session{}
 }
 
-// TroublesChanged says that what Config.Troubles or Config.Lags returns has changed. It returns at
-// once, and may be called from any goroutine.
+// TroublesChanged reports that the result of Config.Troubles or Config.Lags has changed. It does not block, and may be
+// called from any goroutine.
 func (f *Follower) TroublesChanged() { f.inbox.changed() }
 
-// TrialsChanged says that what Config.Trials returns has changed by more than calls; the
-// agent reports it now. It returns at once, and may be called from any goroutine.
+// TrialsChanged reports that the result of Config.Trials has changed in more than the counts of calls. The agent
+// reports it now. It does not block, and may be called from any goroutine.
 func (f *Follower) TrialsChanged() { f.inbox.changed() }
 
-// FirstSync is closed when the registry has answered for the first time, and all of the
-// answer is in.
+// FirstSync is closed when the first answer of a registry is complete.
 func (f *Follower) FirstSync() <-chan struct{} { return f.synced }
 
-// Answering reports whether the registry has begun an answer, and not all of it is in.
+// Answering reports whether an answer of the registry is in progress.
 func (f *Follower) Answering() bool { return f.answering.Load() }
 
-// Synced reports whether the registry has answered since New.
+// Synced reports whether FirstSync is closed.
 func (f *Follower) Synced() bool {
 	select {
 	case <-f.synced:

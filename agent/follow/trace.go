@@ -22,18 +22,18 @@ import (
 const DefaultTracedAgents = 20
 
 const (
-	// tracedObjects of an activation have their keys in its span.
+	// tracedObjects is the maximum number of objects whose keys are in the span of an activation.
 	tracedObjects = 10
-	// tracedTransactions of one batch have a span.
+	// tracedTransactions is the maximum number of transactions of a batch that have a span.
 	tracedTransactions = 32
 )
 
-// activations makes the spans of what goes live.
+// activations makes the spans of activations.
 type activations struct {
 	tracer trace.Tracer
 	agent  string
-	most   int          // agents that trace one activation
-	agents atomic.Int32 // of the group, connected, as the last beacon said
+	most   int          // maximum number of agents that trace an activation
+	agents atomic.Int32 // connected agents of the group, from the last beacon
 	done   func(script.Object, trace.SpanContext)
 }
 
@@ -48,8 +48,8 @@ func newActivations(cfg Config) *activations {
 	return t
 }
 
-// chosen reports whether this agent is among those that trace the activation. Each agent decides by
-// itself, and the same each time.
+// chosen reports whether this agent traces the activation. It depends only on the trace id, the agent's name and the
+// number of agents.
 func (t *activations) chosen(id trace.TraceID) bool {
 	agents := int(t.agents.Load())
 	if agents <= t.most {
@@ -59,13 +59,13 @@ func (t *activations) chosen(id trace.TraceID) bool {
 	return float64(binary.BigEndian.Uint64(sum[:8])) < float64(t.most)/float64(agents)*math.MaxUint64
 }
 
-// tracedChange is what one transaction changed here.
+// tracedChange has the candidates of one transaction.
 type tracedChange struct {
 	trace   tracecontext.Context
 	objects []*candidate
 }
 
-// byTransaction returns the candidates by the transactions that this agent traces, in their order.
+// byTransaction groups the candidates by transaction, for the transactions that this agent traces.
 func (t *activations) byTransaction(candidates []*candidate) (list []*tracedChange) {
 	for _, c := range candidates {
 		if !c.Trace.Valid() {
@@ -90,9 +90,9 @@ func (t *activations) byTransaction(candidates []*candidate) (list []*tracedChan
 	return list
 }
 
-// tell makes a span of each transaction of a job that has ended. Those of one batch went live together:
-// each is linked with the first.
-func (t *activations) tell(kind jobKind, began, ready time.Time, candidates []*candidate) {
+// report makes a span for each transaction of a finished job. A job activates its transactions together, so each
+// span has a link to the first one.
+func (t *activations) report(kind jobKind, began, ready time.Time, candidates []*candidate) {
 	live := time.Now()
 	var first trace.SpanContext
 	list := t.byTransaction(candidates)
@@ -123,7 +123,7 @@ func (t *activations) tell(kind jobKind, began, ready time.Time, candidates []*c
 	}
 }
 
-// describe says what the transaction changed, and what could not go live.
+// describe sets the attributes of the span: the changed objects, and those that could not be activated.
 func (a *tracedChange) describe(span trace.Span) {
 	keys, failed := make([]string, 0, min(len(a.objects), tracedObjects)), 0
 	var revision script.Revision

@@ -26,12 +26,12 @@ func isBool(value string) error {
 func isURL(value string) error {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return invalid("is no address of a collector: want http://HOST:PORT, or https://HOST:PORT for TLS") // which may hold a secret
+		return invalid("is no address of a collector: want http://HOST:PORT, or https://HOST:PORT for TLS") // without the value, which may hold a secret
 	}
 	return nil
 }
 
-// isHeaders repeats no value: it may be a secret.
+// isHeaders returns errors without the value, which may be a secret.
 func isHeaders(value string) error {
 	for pair := range strings.SplitSeq(value, ",") {
 		name, text, ok := strings.Cut(pair, "=")

@@ -1,8 +1,8 @@
-// Package otelenv reads the standard variables OTEL_* as far as the signals of OpenTelemetry have them in
-// common: where a signal goes, and which process it is of.
+// Package otelenv reads the standard variables OTEL_* that the signals of OpenTelemetry share: where a signal goes, and
+// the resource attributes of the process.
 //
-// The exporters and the SDK read most of them themselves, and go on without those that they cannot read:
-// so all are looked at here before.
+// The exporters and the SDK read most variables themselves, but ignore invalid values. So this package checks all of them
+// first.
 package otelenv
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Exporters and protocols that the environment can name.
+// Exporters and protocols in the environment.
 const (
 	None    = "none"
 	OTLP    = "otlp"
@@ -41,7 +41,7 @@ const (
 // Variable returns the value of a variable. An empty one counts as absent, as the specification says.
 func Variable(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
-// Number returns that of a variable that was checked, or the default.
+// Number returns the number in a checked variable, or the default.
 func Number(name string, otherwise int) int {
 	if n, err := strconv.Atoi(Variable(name)); err == nil {
 		return n
@@ -49,15 +49,15 @@ func Number(name string, otherwise int) int {
 	return otherwise
 }
 
-// Signal is one of OpenTelemetry's.
+// Signal is a signal of OpenTelemetry.
 type Signal struct {
-	Name string // as variables have it: "TRACES"
-	// Exporters that it can have besides None and OTLP.
+	Name string // as in variables: "TRACES"
+	// Exporters are allowed in addition to None and OTLP.
 	Exporters []string
-	// Shared: the endpoint that all signals share turns it on. Otherwise only its own does, or the
-	// variable that names its exporter.
+	// Shared is set if the endpoint of all signals turns this signal on. Otherwise only the signal's own endpoint or
+	// exporter variable does.
 	Shared bool
-	// Positive are the variables of this signal alone that have a number above 0.
+	// Positive are variables of this signal whose value must be a number above 0.
 	Positive []string
 }
 
@@ -65,13 +65,14 @@ type Signal struct {
 type Target struct {
 	Exporter string
 	Protocol string // of OTLP
-	// Endpoint of OTLP, a URL. If it is Default, the environment names none, and this is that of the
-	// specification: the exporters' own has TLS. They read the others themselves.
+	// Endpoint is a URL of OTLP. The exporters read it from the environment.
 	Endpoint string
-	Default  bool
+	// Default is set if the environment has no endpoint. Endpoint is then the default of the specification, and must be
+	// passed to the exporter, whose own default has TLS.
+	Default bool
 }
 
-// endpoints of OTLP, and what is said of them.
+// otlpPrefix is the prefix of the variables for OTLP.
 const otlpPrefix = "OTEL_EXPORTER_OTLP_"
 
 func (s Signal) prefix() string { return otlpPrefix + s.Name + "_" }
@@ -87,8 +88,8 @@ func (s Signal) Read() (t Target, err error) {
 	return s.otlp()
 }
 
-// exporter returns the signal's. Without an endpoint in the environment nobody waits for it, so the
-// default is none then, and not that of OpenTelemetry.
+// exporter returns the name of the exporter. OpenTelemetry's default is OTLP. But without an endpoint in the environment
+// there is probably no collector, so the default is then None.
 func (s Signal) exporter() (string, error) {
 	name := "OTEL_" + s.Name + "_EXPORTER"
 	if strings.EqualFold(Variable("OTEL_SDK_DISABLED"), "true") {
@@ -110,8 +111,8 @@ func (s Signal) exporter() (string, error) {
 	return "", script.Errorf(script.Invalid, name, "%.80q is no exporter that is known here: want %s or %s", value, strings.Join(known[:len(known)-1], ", "), None)
 }
 
-// OTLP returns where the signal goes if a flag turns it on: to the endpoint of OTLP, whatever the
-// environment says of the exporter. An error is Invalid and names the variable.
+// OTLP returns the target of a signal that a flag turns on. It ignores the exporter variable. An error is Invalid and
+// names the variable.
 func (s Signal) OTLP() (t Target, err error) {
 	if err := s.check(); err != nil {
 		return t, err
@@ -146,7 +147,7 @@ func (s Signal) protocol() (string, error) {
 	return protocol, nil
 }
 
-// check returns an error that names the first variable whose value cannot be read.
+// check returns an error that names the first variable with an invalid value.
 func (s Signal) check() error {
 	all, own := otlpPrefix, s.prefix()
 	type check func(string) error
@@ -179,15 +180,15 @@ func (s Signal) check() error {
 	return nil
 }
 
-// Misconfigured is the error of an exporter that does not take what the variables say.
+// Misconfigured wraps the error of an exporter that rejects the configuration.
 func Misconfigured(err error) error {
 	return script.Errorf(script.Invalid, otlpPrefix+"ENDPOINT", "%w", err)
 }
 
-// reconnectWithin is how long a collector is back before the signal goes to it at the latest.
+// reconnectWithin bounds the time until the exporter reconnects to a collector that is back.
 const reconnectWithin = 5 * time.Second
 
-// Reconnecting has a connection of gRPC be tried again soon.
+// Reconnecting returns the backoff of a gRPC connection, with pauses of at most reconnectWithin.
 func Reconnecting() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectWithin},
@@ -195,8 +196,8 @@ func Reconnecting() grpc.DialOption {
 	})
 }
 
-// Resource says which process the signals are of. The service is named unless the environment names
-// another. The instance tells the processes of the service apart; the name of the host if empty.
+// Resource returns the resource attributes of the process. The environment can override the service. The instance
+// identifies the process among those of the service; the name of the host if empty.
 func Resource(ctx context.Context, service, instance string) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{semconv.ServiceName(service), semconv.ServiceVersion(version.String())}
 	if instance == "" {
@@ -212,14 +213,14 @@ func Resource(ctx context.Context, service, instance string) (*resource.Resource
 	return res, nil
 }
 
-// handled is where the SDK's errors go. It has one handler for all of a process.
+// handled is the state of the error handler. The SDK has one handler per process.
 var handled struct {
 	once sync.Once
 	log  atomic.Pointer[slog.Logger]
 	at   atomic.Int64
 }
 
-// HandleErrors logs errors of the SDK, one in a minute.
+// HandleErrors logs errors of the SDK, at most one per minute.
 func HandleErrors(log *slog.Logger) {
 	handled.log.Store(log)
 	handled.once.Do(func() {
@@ -231,16 +232,16 @@ func HandleErrors(log *slog.Logger) {
 	})
 }
 
-// maxReason is how many bytes of an error are logged.
+// maxReason bounds the text of a logged error, in bytes.
 const maxReason = 1024
 
-// Reason returns what an error of an exporter says, cut: it may have megabytes that the collector answered.
+// Reason returns the bounded text of an exporter's error, which can contain megabytes of the collector's response.
 func Reason(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "\uFFFD")
 }
 
-// Seldom reports whether a minute has gone by since it last did.
+// Seldom reports whether a minute has passed since it last returned true for this variable.
 func Seldom(last *atomic.Int64) bool {
 	now, before := time.Now().UnixNano(), last.Load()
 	return now-before >= int64(time.Minute) && last.CompareAndSwap(before, now)

@@ -33,8 +33,8 @@ func (q *Queue) Admit() bool {
 	return true
 }
 
-// Done counts items that the collector accepted, or dropped ones if err is the exporter's error. It logs when the
-// collector begins or ceases to fail.
+// Done counts exported items, or dropped ones if the exporter returned an error. It logs when the collector starts and
+// stops to fail.
 func (q *Queue) Done(items int, err error) {
 	q.waiting.Add(-int64(items))
 	if err != nil {
@@ -51,8 +51,8 @@ func (q *Queue) Done(items int, err error) {
 	}
 }
 
-// Register registers PREFIX_exported_total, and PREFIX_dropped_total with the reasons "queue" and "export" and those of
-// others.
+// Register registers the metrics PREFIX_exported_total and PREFIX_dropped_total. The second has the reasons "queue",
+// "export" and the keys of others.
 func (q *Queue) Register(reg prometheus.Registerer, prefix string, exported, dropped string, others map[string]*atomic.Uint64) error {
 	counter := func(n *atomic.Uint64, opts prometheus.CounterOpts) error {
 		return reg.Register(prometheus.NewCounterFunc(opts, func() float64 { return float64(n.Load()) }))

@@ -59,7 +59,7 @@ trail.`,
 					a.notice("profiling %s for %v; Ctrl-C ends it early", plain(args[0]), duration)
 				}
 			}
-			ctx, end, over := a.endable(cmd.Context())
+			ctx, end, over := a.untilCollected(cmd.Context())
 			defer over()
 			data, err := client.ProfileAgent(ctx, registryclient.AgentProfileRequest{Agent: args[0], Type: kind, Duration: duration, Started: started, End: end})
 			if err != nil {

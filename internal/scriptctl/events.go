@@ -27,7 +27,7 @@ type eventView struct {
 	Script   string           `json:"script,omitempty"` // tenant/name
 	Key      string           `json:"key,omitempty"`    // of a value
 	Version  uint64           `json:"version,omitempty"`
-	// The version on its way to being active, or given up on the way.
+	// The version that is rolling out, or whose rollout failed.
 	Candidate uint64   `json:"candidate,omitempty"`
 	ChangeSet string   `json:"changeSet,omitempty"`
 	Author    string   `json:"author,omitempty"`
@@ -88,7 +88,7 @@ each line is an object.`,
 	return cmd
 }
 
-// filter is what the arguments and the flags ask for.
+// filter returns the filter of the arguments and flags.
 func (o *eventsOptions) filter(args []string, now time.Time) (f registryclient.EventFilter, err error) {
 	if o.limit < 0 {
 		return f, script.Errorf(script.Invalid, "--limit", "%d is less than 0", o.limit)
@@ -123,13 +123,13 @@ func (o *eventsOptions) filter(args []string, now time.Time) (f registryclient.E
 }
 
 const (
-	// allEvents is the value of --since for all that are kept.
+	// allEvents is the value of --since for all stored events.
 	allEvents = "all"
 	// recentEvents bounds how far back the registry searches for the few events of a quiet tenant.
 	recentEvents = 7 * 24 * time.Hour
 )
 
-// events prints the events. recent says that the time from which on they are was not asked for.
+// events prints the events. recent is set if f.Since is the default.
 func (a *app) events(ctx context.Context, f registryclient.EventFilter, recent bool) error {
 	client, err := a.connect()
 	if err != nil {
@@ -166,7 +166,7 @@ func (a *app) events(ctx context.Context, f registryclient.EventFilter, recent b
 	})
 }
 
-// watchEvents prints events as they come until ctx ends. A registry that goes away is waited for.
+// watchEvents prints events as they happen until ctx is done. If the registry is unavailable, it retries.
 func (a *app) watchEvents(ctx context.Context, f registryclient.EventFilter) error {
 	client, err := a.connect()
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *app) watchEvents(ctx context.Context, f registryclient.EventFilter) err
 			return err
 		}
 	}
-	return nil // interrupted, as it is meant to end
+	return nil // Ctrl-C
 }
 
 func (a *app) printEvent(e *script.Event) error {
@@ -229,7 +229,7 @@ func (v *eventView) row() []string {
 	return []string{at, plain(string(v.Type)), plain(v.Event), plain(on), orDash(v.Author), plain(v.what())}
 }
 
-// what says in words what happened, besides the other columns.
+// what returns the column WHAT: details that no other column has.
 func (v *eventView) what() string {
 	var parts []string
 	if v.Version != 0 {
@@ -246,7 +246,7 @@ func (v *eventView) what() string {
 		}
 		parts = append(parts, fmt.Sprintf("%d %s in %v", v.Count, what, max(time.Second, v.Time.Sub(*v.Since).Round(time.Second))))
 	}
-	if len(v.Subjects) > 0 && v.Type != script.EventKey { // whose text names them
+	if len(v.Subjects) > 0 && v.Type != script.EventKey { // the text of those events has the subjects
 		subjects := strings.Join(v.Subjects, ", ")
 		if v.Count > uint64(len(v.Subjects)) && len(v.Subjects) == script.MaxEventSubjects {
 			subjects += ", …"

@@ -20,7 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// logView is a line in -o json and -o yaml: see the views.
+// logView is a log line in -o json and -o yaml.
 type logView struct {
 	Time    time.Time    `json:"time"`
 	Agent   string       `json:"agent"`
@@ -31,7 +31,7 @@ type logView struct {
 	TraceID string       `json:"traceId,omitempty"`
 }
 
-// levels, the least first.
+// levels in ascending order.
 var levels = []string{string(engine.Info), string(engine.Warn), string(engine.Error)}
 
 // logsOptions are the flags of logs.
@@ -46,7 +46,7 @@ type logsOptions struct {
 	grep    string
 
 	matches *regexp.Regexp
-	recent  bool // show lines of before, when the command follows
+	recent  bool // with follow: show recent lines first
 }
 
 func (a *app) logsCommand() *cobra.Command {
@@ -138,7 +138,7 @@ func (o *logsOptions) validate() error {
 	return nil
 }
 
-// checkNodes returns an error for a value of --node that is no pattern.
+// checkNodes returns an error if a value of --node is not a valid pattern.
 func checkNodes(nodes []string) error {
 	for _, node := range nodes {
 		if _, err := path.Match(node, ""); err != nil || node == "" {
@@ -148,22 +148,22 @@ func checkNodes(nodes []string) error {
 	return nil
 }
 
-// of reports whether lines of the agent are asked for.
-func (o *logsOptions) of(agent string) bool {
+// hasAgent reports whether --node selects the agent.
+func (o *logsOptions) hasAgent(agent string) bool {
 	return len(o.nodes) == 0 || slices.ContainsFunc(o.nodes, func(node string) bool {
-		matches, _ := path.Match(node, agent) // validate has seen the pattern
+		matches, _ := path.Match(node, agent) // validate has checked the pattern
 		return matches
 	})
 }
 
-// shows reports whether a line of the agent is asked for.
+// shows reports whether the options select a line of the agent.
 func (o *logsOptions) shows(agent string, l *registryclient.LogLine) bool {
-	return o.of(agent) && slices.Index(levels, string(l.Level)) >= slices.Index(levels, o.level) &&
+	return o.hasAgent(agent) && slices.Index(levels, string(l.Level)) >= slices.Index(levels, o.level) &&
 		(o.version == 0 || o.version == l.Version) && o.matches.MatchString(l.Message)
 }
 
-// followLogs shows new lines until ctx ends, or the time is up. A registry that goes away is
-// waited for.
+// followLogs shows new lines until ctx is done, or --for has passed. After the first connection, it retries while the
+// registry is unavailable.
 func (a *app) followLogs(ctx context.Context, of script.Name, o *logsOptions) error {
 	client, err := a.connect()
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *app) followLogs(ctx context.Context, of script.Name, o *logsOptions) er
 	for {
 		err := r.read(client.WatchLogs(ctx, of))
 		if ctx.Err() != nil {
-			return nil // interrupted or out of time, as it is meant to end
+			return nil // Ctrl-C, or the end of --for
 		}
 		// If no registry has answered yet, the command ends with the error.
 		if !r.listened || script.KindOf(err) != script.Unavailable {
@@ -195,7 +195,7 @@ func (a *app) followLogs(ctx context.Context, of script.Name, o *logsOptions) er
 	}
 }
 
-// selectionText says whose lines they are.
+// selectionText describes the selected scripts.
 func selectionText(of script.Name) string {
 	if of.Script == "" {
 		return "all scripts of " + of.Tenant
@@ -203,18 +203,18 @@ func selectionText(of script.Name) string {
 	return of.String()
 }
 
-// logsReader prints what comes.
+// logsReader prints new lines.
 type logsReader struct {
 	app      *app
 	options  *logsOptions
 	what     string
-	listened bool // ever
-	// before, if not nil, returns the lines of before the first new one.
+	listened bool // the registry has reported a state
+	// before, if not nil, returns the recent lines to print before the first new one.
 	before func() (registryclient.RecentLogs, error)
-	shown  map[shownLine]bool // recent lines that were shown: they may come as new ones
+	shown  map[shownLine]bool // printed recent lines: they can arrive again as new lines
 }
 
-// shownLine is a line that was shown.
+// shownLine identifies a printed line.
 type shownLine struct {
 	agent, message string
 	at             int64
@@ -231,7 +231,7 @@ func (r *logsReader) read(watch iter.Seq2[registryclient.Logs, error]) error {
 			return err
 		}
 		if logs.State != "" {
-			r.tell(logs.State)
+			r.notifyState(logs.State)
 			if err := r.showBefore(logs.State); err != nil {
 				return err
 			}
@@ -250,8 +250,7 @@ func (r *logsReader) read(watch iter.Seq2[registryclient.Logs, error]) error {
 	return nil
 }
 
-// showBefore shows recent lines once agents have been asked for new ones, so that none is missing in
-// between.
+// showBefore prints recent lines when the watch of new lines is active, so that none is missing in between.
 func (r *logsReader) showBefore(state registryclient.LogsState) error {
 	if r.before == nil || state != registryclient.LogsListening {
 		return nil
@@ -268,7 +267,8 @@ func (r *logsReader) showBefore(state registryclient.LogsState) error {
 	return r.app.printRecentLogs(&found)
 }
 
-func (r *logsReader) tell(state registryclient.LogsState) {
+// notifyState prints a notice about a new state of the watch.
+func (r *logsReader) notifyState(state registryclient.LogsState) {
 	switch {
 	case state == registryclient.LogsInterrupted:
 		r.app.notice("the registry has no connection to NATS: lines are missing until it is back")
@@ -280,13 +280,13 @@ func (r *logsReader) tell(state registryclient.LogsState) {
 	r.listened = true
 }
 
-// warn says which lines are missing before those that come.
+// warn prints a notice about lines that were dropped before these.
 func (r *logsReader) warn(logs *registryclient.Logs) {
 	switch {
 	case logs.Dropped == 0:
 	case logs.Agent == "":
 		r.app.notice("%d lines were left out: there are more than can be read in time", logs.Dropped)
-	case r.options.of(logs.Agent):
+	case r.options.hasAgent(logs.Agent):
 		r.app.notice("%d lines of %s were left out: scripts log more than they may", logs.Dropped, plain(logs.Agent))
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Formats of profiles, besides those of all commands.
+// Formats of profiles, in addition to those of all commands.
 const (
 	formatSVG   = "svg"
 	formatPprof = "pprof"
 )
 
-// Bounds of profiles: the registry's.
+// Bounds of profiles. The registry has the same ones.
 const (
 	defaultProfile = 10 * time.Second
 	longestProfile = time.Minute
 )
 
-// endPatience is how long an interrupted command waits for what was found by then.
+// endPatience is how long an interrupted command waits for the profile so far.
 const endPatience = 15 * time.Second
 
 // profileOptions are the flags of profile.
@@ -99,7 +99,7 @@ func checkProfileDuration(d time.Duration) error {
 	return nil
 }
 
-// mayPrintBinary refuses to spoil a terminal.
+// mayPrintBinary returns an error if binary output would go to a terminal.
 func (a *app) mayPrintBinary(file string, binary bool) error {
 	if binary && file == "" && a.OutTerminal {
 		return script.Errorf(script.Invalid, "--file", "is required: the profile is no text for a terminal; name a file with -f")
@@ -107,13 +107,13 @@ func (a *app) mayPrintBinary(file string, binary bool) error {
 	return nil
 }
 
-// profile profiles a script, and prints what agents have found.
+// profile profiles a script on the agents, and prints the result.
 func (a *app) profile(ctx context.Context, name script.Name, o *profileOptions) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
 	}
-	ctx, end, over := a.endable(ctx)
+	ctx, end, over := a.untilCollected(ctx)
 	defer over()
 	found, err := client.ProfileScript(ctx, registryclient.ScriptProfileRequest{
 		Of: name, Version: o.version, Agents: o.nodes, Duration: o.duration, End: end,
@@ -135,9 +135,9 @@ func (a *app) profile(ctx context.Context, name script.Name, o *profileOptions) 
 	return a.printProfile(p, o)
 }
 
-// endable returns a context for a profile that ends early when ctx is done, and that goes on until what
-// was found by then has come.
-func (a *app) endable(ctx context.Context) (longer context.Context, end <-chan struct{}, over func()) {
+// untilCollected returns a context for a profile that ends early when ctx is done. The returned context lasts until the
+// profile so far has arrived, at most endPatience longer.
+func (a *app) untilCollected(ctx context.Context) (longer context.Context, end <-chan struct{}, over func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		a.notice("ending the profile")
@@ -153,15 +153,15 @@ func (a *app) endable(ctx context.Context) (longer context.Context, end <-chan s
 	}
 }
 
-// printProfile prints the profile as --output and --file say.
+// printProfile prints the profile in the format of --output to --file.
 func (a *app) printProfile(p *scriptProfile, o *profileOptions) error {
 	if p.Calls == 0 {
-		p.sayNotCalled(a, o)
+		p.noticeNotCalled(a, o)
 		if a.output == formatSVG || a.output == formatPprof {
 			return fmt.Errorf("%s has no calls to show", p.Script)
 		}
 	}
-	p.sayOthers(a)
+	p.noticeOthers(a)
 	var out bytes.Buffer
 	var err error
 	switch a.output {

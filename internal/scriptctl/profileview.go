@@ -16,21 +16,21 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// scriptProfile is a profile of one version in -o json and -o yaml: see the views.
+// scriptProfile is a profile of one version in -o json and -o yaml.
 type scriptProfile struct {
 	Script       string             `json:"script"`
 	Version      uint64             `json:"version,omitempty"` // none if it was not called
 	Seconds      float64            `json:"seconds"`
 	Calls        uint64             `json:"calls"`
 	Instructions uint64             `json:"instructions"`
-	Missed       uint64             `json:"missedInstructions,omitempty"` // without a line: too many samples came at a time
+	Missed       uint64             `json:"missedInstructions,omitempty"` // without a line, because of too many samples at a time
 	Others       []otherVersionView `json:"otherVersions,omitempty"`
-	OtherCalls   uint64             `json:"otherCalls,omitempty"` // of versions that are too many
+	OtherCalls   uint64             `json:"otherCalls,omitempty"` // of versions above the limit
 	Agents       []profiledAgent    `json:"agents"`
 	Lines        []profiledLine     `json:"lines"`
 	Stacks       []profiledStack    `json:"stacks"`
 
-	names map[int]string // of functions, by the line on which they begin
+	names map[int]string // names of functions, by their first line
 }
 
 type otherVersionView struct {
@@ -45,8 +45,7 @@ type profiledAgent struct {
 	Calls   uint64  `json:"calls"`
 }
 
-// profiledLine is a line of the source. Total has what the script's functions used that it called, and
-// Self has not.
+// profiledLine is a line of the source. Total includes the script's functions that the line calls. Self does not.
 type profiledLine struct {
 	Line     int    `json:"line"`
 	Function string `json:"function"`
@@ -63,12 +62,12 @@ type profiledStack struct {
 
 type profiledFrame struct {
 	Function string `json:"function"`
-	Begins   int    `json:"begins,omitempty"` // the line on which the function does; none for builtins and the chunk
+	Begins   int    `json:"begins,omitempty"` // first line of the function; 0 for builtins and the chunk
 	Line     int    `json:"line,omitempty"`
 	Builtin  bool   `json:"builtin,omitempty"`
 }
 
-// Names of what has none.
+// Names of functions without a name.
 const (
 	chunkFunction = "(chunk)"
 	plainFunction = "function"
@@ -120,7 +119,7 @@ func frameView(f engine.Frame) profiledFrame {
 	return profiledFrame{Function: plainFunction, Begins: int(f.Function), Line: int(f.Line)}
 }
 
-// addUp adds up the instructions of lines: a builtin's are those of the line that called it.
+// addUp adds up the instructions by line. Those of a builtin count for the line that called it.
 func (p *scriptProfile) addUp() {
 	type place struct {
 		line, begins int
@@ -162,7 +161,7 @@ func (p *scriptProfile) addUp() {
 	})
 }
 
-// functionName returns the name of a function that begins on the line.
+// functionName returns the name of a function by its first line.
 func functionName(names map[int]string, function string, begins int) string {
 	name, ok := names[begins]
 	if !ok || begins == 0 {
@@ -174,7 +173,7 @@ func functionName(names map[int]string, function string, begins int) string {
 	return plain(name)
 }
 
-// readSource adds the source and the names of functions, if the registry has the version.
+// readSource adds the source and the names of functions, if the registry still has the version.
 func (p *scriptProfile) readSource(ctx context.Context, a *app, client *registryclient.Client) {
 	name, _ := script.ParseName(p.Script)
 	edition, err := client.Source(ctx, script.Ref{Name: name, Version: p.Version})
@@ -200,8 +199,8 @@ func (p *scriptProfile) readSource(ctx context.Context, a *app, client *registry
 	}
 }
 
-// sayNotCalled says that there is nothing to show.
-func (p *scriptProfile) sayNotCalled(a *app, o *profileOptions) {
+// noticeNotCalled prints a notice that the script had no calls.
+func (p *scriptProfile) noticeNotCalled(a *app, o *profileOptions) {
 	what := p.Script
 	if o.version != 0 {
 		what += fmt.Sprintf("@%d", o.version)
@@ -213,8 +212,8 @@ func (p *scriptProfile) sayNotCalled(a *app, o *profileOptions) {
 	a.notice("%s was not called in %s on %s: call it while the profile runs", what, seconds(p.Seconds), agentsNamed(names))
 }
 
-// sayOthers says which calls are not shown.
-func (p *scriptProfile) sayOthers(a *app) {
+// noticeOthers prints notices about calls of other versions.
+func (p *scriptProfile) noticeOthers(a *app) {
 	for _, v := range p.Others {
 		a.notice("%d calls of version %d are not shown: --version %d shows them", v.Calls, v.Version, v.Version)
 	}

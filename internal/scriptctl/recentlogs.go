@@ -11,7 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// showRecentLogs shows the lines that agents keep.
+// showRecentLogs prints the recent lines of agents.
 func (a *app) showRecentLogs(ctx context.Context, of script.Name, o *logsOptions, tailed bool) error {
 	client, err := a.connect()
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *app) showRecentLogs(ctx context.Context, of script.Name, o *logsOptions
 	return a.printRecentLogs(&found)
 }
 
-// recentLogs returns the lines that agents keep. It is an error if no agent has answered.
+// recentLogs returns the recent lines of agents. It returns an error if no agent has answered.
 func (a *app) recentLogs(ctx context.Context, client *registryclient.Client, of script.Name, o *logsOptions) (registryclient.RecentLogs, error) {
 	f := registryclient.RecentLogsFilter{
 		Of: of, Agents: o.nodes, Version: o.version, Level: engine.Level(o.level), Grep: o.grep, Limit: o.tail,
@@ -49,13 +49,13 @@ func (a *app) recentLogs(ctx context.Context, client *registryclient.Client, of 
 	return found, a.checkAnswers(&found.Result, of.Tenant, o.nodes)
 }
 
-// checkAnswers says which agents have not answered a query. It returns an error if none has.
+// checkAnswers prints a notice about agents that have not answered a query. It returns an error if none has.
 func (a *app) checkAnswers(r *registryclient.QueryResult, tenant string, nodes []string) error {
-	asked := r.Answered + r.Silent + r.Older + r.Failed
+	queried := r.Answered + r.Silent + r.Older + r.Failed
 	switch {
-	case asked == 0 && len(nodes) > 0:
+	case queried == 0 && len(nodes) > 0:
 		return script.Errorf(script.NotFound, "--node", "no connected agent that follows %s matches %s: scriptctl agents lists them", tenant, strings.Join(nodes, ", "))
-	case asked == 0:
+	case queried == 0:
 		return script.Errorf(script.NotFound, "", "no connected agent follows %s: scriptctl agents lists them", tenant)
 	}
 	if r.Older > 0 {
@@ -82,7 +82,7 @@ func (a *app) checkAnswers(r *registryclient.QueryResult, tenant string, nodes [
 	return nil
 }
 
-// agentsThat names some agents, with the verb that fits.
+// agentsThat returns the subject and verb of a sentence about agents: "agent a VERB", or "agents a, b VERB".
 func agentsThat(n int, agents []string, one, many string) string {
 	const most = 5
 	names := make([]string, min(len(agents), most))
@@ -99,7 +99,7 @@ func agentsThat(n int, agents []string, one, many string) string {
 	return "agents " + text + " " + many
 }
 
-// printRecentLogs prints the lines, and what is missing.
+// printRecentLogs prints the lines, and a notice if older ones are missing.
 func (a *app) printRecentLogs(found *registryclient.RecentLogs) error {
 	if found.Evicted {
 		a.notice("agents no longer keep all lines of that age: newer ones took their room")

@@ -95,7 +95,7 @@ func (a *app) replayCommand() *cobra.Command {
 	return cmd
 }
 
-// validate returns what --max-diff says.
+// validate checks the flags, and returns the value of --max-diff.
 func (o *replayOptions) validate() (maxDiff, error) {
 	switch {
 	case len(o.from) == 0:
@@ -112,11 +112,11 @@ func (o *replayOptions) validate() (maxDiff, error) {
 
 const maxWorkers = 1024
 
-// maxDiff is how many decisions may differ.
+// maxDiff is the number or percentage of decisions that may differ.
 type maxDiff struct {
 	set     bool
 	most    float64
-	percent bool // of those that were compared
+	percent bool // most is a percentage of the compared decisions
 }
 
 func parseMaxDiff(text string) (maxDiff, error) {
@@ -132,7 +132,7 @@ func parseMaxDiff(text string) (maxDiff, error) {
 	return maxDiff{set: true, most: most, percent: percent}, nil
 }
 
-// check returns an error if more differ, or if replay did not understand all of the log.
+// check returns an error if more decisions differ, if the log has damaged lines, or if nothing was compared.
 func (m maxDiff) check(c *replay.Counts, text string) error {
 	switch {
 	case !m.set:
@@ -200,7 +200,7 @@ func (a *app) decisionLog(name string) (replay.File, error) {
 // maxValuesBytes is the largest file of --values.
 const maxValuesBytes = 64 << 20
 
-// readValues returns the contents of keys by the file of --values.
+// readValues reads the contents of keys from the file of --values.
 func readValues(file string) (map[string][]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -229,7 +229,7 @@ func readValues(file string) (map[string][]byte, error) {
 	return values, nil
 }
 
-// replayed returns the version to replay, and the one to compare it with, if there is one.
+// replayed returns the version to replay, and the version of --against, or nil.
 func (a *app) replayed(ctx context.Context, ref script.Ref, o *replayOptions) (to, from *replay.Version, err error) {
 	s := &replaySources{app: a, ref: ref}
 	if o.file == "" {
@@ -257,10 +257,10 @@ func (a *app) replayed(ctx context.Context, ref script.Ref, o *replayOptions) (t
 type replaySources struct {
 	app    *app
 	ref    script.Ref
-	limits *script.Limits // of the tenant, once they are known
+	limits *script.Limits // of the tenant; nil before the first read
 }
 
-// published returns a version that the registry has; 0 is the active one.
+// published returns a version from the registry; 0 is the active one.
 func (s *replaySources) published(ctx context.Context, number uint64) (*replay.Version, error) {
 	client, err := s.app.connect()
 	if err != nil {

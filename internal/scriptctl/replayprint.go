@@ -16,19 +16,19 @@ import (
 // replayView is the outcome of a replay in -o json and -o yaml.
 type replayView struct {
 	To            sideView         `json:"to"`
-	From          *sideView        `json:"from,omitempty"` // absent: what the log says
+	From          *sideView        `json:"from,omitempty"` // absent if the log is the other side
 	Lines         int64            `json:"lines"`
 	Bad           int64            `json:"bad"`
 	OtherScripts  int64            `json:"otherScripts"`
 	Same          int64            `json:"same"`
 	Different     int64            `json:"different"`
 	NotComparable int64            `json:"notComparable"`
-	Why           map[string]int64 `json:"why"`  // of notComparable, by reason
-	Read          map[string]int64 `json:"read"` // how many of different used what the record does not hold
+	Why           map[string]int64 `json:"why"`  // numbers of notComparable, by reason
+	Read          map[string]int64 `json:"read"` // numbers of different that used state outside the record, by the state
 	MaskedInputs  int64            `json:"maskedInputs"`
-	MaskedResults int64            `json:"maskedResults"` // that were left out of the comparison
-	BadLines      []badLineView    `json:"badLines"`      // the first
-	Differences   []differenceView `json:"differences"`   // the first
+	MaskedResults int64            `json:"maskedResults"` // compared without the masked parts
+	BadLines      []badLineView    `json:"badLines"`      // the first ones
+	Differences   []differenceView `json:"differences"`   // the first ones
 }
 
 type sideView struct {
@@ -52,7 +52,7 @@ type differenceView struct {
 	From       outcomeView    `json:"from"`
 	To         outcomeView    `json:"to"`
 	Parts      []partView     `json:"parts"`
-	More       bool           `json:"more,omitempty"` // parts differ
+	More       bool           `json:"more,omitempty"` // more parts differ
 	Read       []replay.State `json:"read,omitempty"`
 }
 
@@ -67,10 +67,10 @@ type partView struct {
 	To      json.RawMessage `json:"to,omitempty"`
 }
 
-// replayPrinter prints what a replay finds.
+// replayPrinter prints the progress and the result of a replay.
 type replayPrinter struct {
 	app   *app
-	show  int // that many decisions
+	show  int // maximum number of decisions
 	view  replayView
 	shown int
 	bads  int
@@ -90,7 +90,7 @@ func viewOfSide(v *replay.Version) *sideView {
 	return &sideView{Name: v.Name, Version: v.Number, Digest: v.Digest}
 }
 
-// maxBadLines is how many lines that are no records are named.
+// maxBadLines is the number of bad lines that are printed.
 const maxBadLines = 20
 
 func (p *replayPrinter) bad(b replay.Bad) {
@@ -161,7 +161,7 @@ func writePart(w io.Writer, sign, pointer string, value json.RawMessage) {
 	}
 }
 
-// clipped returns as much of a text as a line shows.
+// clipped bounds the length of a text for one line.
 func clipped(text string) string {
 	const most = 400
 	if runes := []rune(text); len(runes) > most {
@@ -213,7 +213,7 @@ func (p *replayPrinter) end(c *replay.Counts) error {
 	})
 }
 
-// counted returns the counts of few names, the highest first: " (3 a, 1 b)".
+// counted formats counts, the highest first: " (3 a, 1 b)".
 func counted(counts map[string]int64) string {
 	if len(counts) == 0 {
 		return ""

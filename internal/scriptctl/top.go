@@ -21,7 +21,7 @@ var topOrders = []string{"calls", "errors", "p50", "p99"}
 const (
 	maxTop       = 1000
 	maxTopPeriod = 10 * time.Second
-	topRetry     = time.Second // after a registry could not be reached
+	topRetry     = time.Second // pause after a temporary error
 )
 
 // topOptions are the flags of top.
@@ -32,10 +32,10 @@ type topOptions struct {
 	period time.Duration
 }
 
-// topView is the calls of now: see the views.
+// topView is the output of top in -o json and -o yaml.
 type topView struct {
 	Time      time.Time   `json:"time"`
-	Agents    int         `json:"agents"` // that answered
+	Agents    int         `json:"agents"` // number of agents that answered
 	Missing   int         `json:"missingAgents"`
 	Truncated bool        `json:"truncated"`
 	Total     ratesView   `json:"total"`
@@ -49,7 +49,7 @@ type ratesView struct {
 	P50Seconds      float64 `json:"p50Seconds"`
 	P99Seconds      float64 `json:"p99Seconds"`
 	Processors      float64 `json:"processors"`
-	Agents          int     `json:"agents,omitempty"` // that called it
+	Agents          int     `json:"agents,omitempty"` // number of agents with calls
 }
 
 func (a *app) topCommand() *cobra.Command {
@@ -125,7 +125,7 @@ func (a *app) topOnce(ctx context.Context, client *registryclient.Client, f regi
 	})
 }
 
-// topText says whose agents are asked.
+// topText describes the selected tenants in errors.
 func topText(of script.Name) string {
 	if of.Tenant == "" {
 		return "any tenant"
@@ -133,10 +133,10 @@ func topText(of script.Name) string {
 	return of.Tenant
 }
 
-// topPasses are errors that pass: the registry, or its agents, are away or busy.
-var topPasses = []script.Kind{script.Unavailable, script.Limit, script.Overloaded}
+// topRetryable are the kinds of temporary errors: the registry or agents are unavailable or busy.
+var topRetryable = []script.Kind{script.Unavailable, script.Limit, script.Overloaded}
 
-// topLive draws what is counted again and again. A registry that goes away is waited for.
+// topLive counts and redraws until ctx is done. After the first result, it retries temporary errors.
 func (a *app) topLive(ctx context.Context, client *registryclient.Client, f registryclient.TopFilter) error {
 	screen, table := &canvas{out: a.Out, size: a.Size}, &grid{}
 	shown := false
@@ -148,9 +148,9 @@ func (a *app) topLive(ctx context.Context, client *registryclient.Client, f regi
 		case err == nil:
 			shown = true
 			view := viewOfTop(&found)
-			lines := append([]string{topLine(&view)}, topNotes(&found)...) // which a small terminal shows, too
+			lines := append([]string{topLine(&view)}, topNotes(&found)...) // first, so that a small terminal shows them
 			screen.draw(append(lines, table.lines(topRows(&found))...))
-		case !shown || !slices.Contains(topPasses, script.KindOf(err)):
+		case !shown || !slices.Contains(topRetryable, script.KindOf(err)):
 			return err
 		default:
 			screen.draw([]string{plain(err.Error()) + "; trying again"})
@@ -162,7 +162,7 @@ func (a *app) topLive(ctx context.Context, client *registryclient.Client, f regi
 	}
 }
 
-// topNotes say what is missing.
+// topNotes returns notes about missing scripts and agents.
 func topNotes(found *registryclient.Top) (notes []string) {
 	r := &found.Result
 	if found.Truncated {
@@ -198,7 +198,7 @@ func viewOfRates(r *registryclient.ScriptRates) ratesView {
 	return ratesView{CallsPerSecond: r.Calls, ErrorsPerSecond: r.Errors, P50Seconds: r.P50.Seconds(), P99Seconds: r.P99.Seconds(), Processors: r.Processors}
 }
 
-// topLine is about all scripts.
+// topLine returns the line with the totals.
 func topLine(v *topView) string {
 	return fmt.Sprintf("%s  %d of %d agents  %s calls/s  %s errors/s  %.2f processors",
 		v.Time.Local().Format(time.TimeOnly), v.Agents, v.Agents+v.Missing, rate(v.Total.CallsPerSecond), rate(v.Total.ErrorsPerSecond), v.Total.Processors)
@@ -215,7 +215,7 @@ func topRows(found *registryclient.Top) [][]string {
 	return rows
 }
 
-// rate prints a number a second with three digits or more.
+// rate formats a number per second with at least three digits.
 func rate(n float64) string {
 	switch {
 	case n == 0:
@@ -228,7 +228,7 @@ func rate(n float64) string {
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-// latency prints a latency with three digits.
+// latency formats a latency with three digits.
 func latency(d time.Duration) string {
 	if d == 0 {
 		return "-"

@@ -20,7 +20,7 @@ import (
 
 const formatCSV = "csv"
 
-// The periods of --by. The zero one is all of the time.
+// The periods of --by. The empty one is the whole time.
 const (
 	byHour = "hour"
 	byDay  = "day"
@@ -31,7 +31,7 @@ type usageOptions struct {
 	tenant, since, until, by string
 }
 
-// usageView is what a tenant used in a period: see the views.
+// usageView is the usage of a tenant in a period, in -o json and -o yaml.
 type usageView struct {
 	Tenant           string    `json:"tenant"`
 	From             time.Time `json:"from"`
@@ -76,7 +76,7 @@ all tenants, you need the role admin on "*".`,
 	return cmd
 }
 
-// filter returns whole periods.
+// filter returns the filter of the flags, extended to whole periods.
 func (o *usageOptions) filter(now time.Time) (f registryclient.UsageFilter, err error) {
 	if !slices.Contains([]string{"", byHour, byDay}, o.by) {
 		return f, script.Errorf(script.Invalid, "--by", "%.80q is no period: want %s or %s", o.by, byHour, byDay)
@@ -118,7 +118,7 @@ func (a *app) usage(ctx context.Context, f registryclient.UsageFilter, by string
 	if now := time.Now(); now.Sub(f.Since) > script.UsageRetention+time.Hour {
 		a.notice("usage is kept for %d days: what was before %s is missing", int(script.UsageRetention/(24*time.Hour)), now.Add(-script.UsageRetention).UTC().Truncate(time.Hour).Format(time.RFC3339))
 	}
-	lines := summed(client.Usage(ctx, f), f, by)
+	lines := sumByPeriod(client.Usage(ctx, f), f, by)
 	if a.output == formatCSV {
 		return a.printCSV(lines)
 	}
@@ -132,12 +132,12 @@ func (a *app) usage(ctx context.Context, f registryclient.UsageFilter, by string
 	return a.print(views, func(w io.Writer) { a.usageTable(w, views, by) })
 }
 
-// summed yields the sums of the periods, in the order of these and of the tenants. The hours come in their order.
-func summed(hours iter.Seq2[script.HourUsage, error], f registryclient.UsageFilter, by string) iter.Seq2[usageView, error] {
+// sumByPeriod yields the usage by period and tenant, sorted. hours must be in order.
+func sumByPeriod(hours iter.Seq2[script.HourUsage, error], f registryclient.UsageFilter, by string) iter.Seq2[usageView, error] {
 	return func(yield func(usageView, error) bool) {
 		sums := map[string]script.Usage{}
 		from, until := f.Since, f.Until
-		tell := func() bool {
+		flush := func() bool {
 			for _, tenant := range slices.Sorted(maps.Keys(sums)) {
 				if !yield(viewOfUsage(tenant, from, until, sums[tenant]), nil) {
 					return false
@@ -154,7 +154,7 @@ func summed(hours iter.Seq2[script.HourUsage, error], f registryclient.UsageFilt
 			if by != "" {
 				length := (&usageOptions{by: by}).period()
 				if begins := u.Hour.Truncate(length); len(sums) == 0 || !begins.Equal(from) {
-					if !tell() {
+					if !flush() {
 						return
 					}
 					from, until = begins, begins.Add(length)
@@ -162,7 +162,7 @@ func summed(hours iter.Seq2[script.HourUsage, error], f registryclient.UsageFilt
 			}
 			sums[u.Tenant] = sums[u.Tenant].Add(u.Usage)
 		}
-		tell()
+		flush()
 	}
 }
 
@@ -202,10 +202,10 @@ func (a *app) usageTable(w io.Writer, views []usageView, by string) {
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// printCSV prints each line as it comes.
+// printCSV prints the lines as they arrive.
 func (a *app) printCSV(lines iter.Seq2[usageView, error]) error {
 	out := csv.NewWriter(a.Out)
-	_ = out.Write([]string{"from", "until", "tenant", "calls", "errors", "processor_seconds", "instructions", "bytes_in", "bytes_out"}) // Error tells
+	_ = out.Write([]string{"from", "until", "tenant", "calls", "errors", "processor_seconds", "instructions", "bytes_in", "bytes_out"}) // see out.Error below
 	for v, err := range lines {
 		if err != nil {
 			out.Flush()

@@ -1,4 +1,4 @@
-// Package telemetry starts what a daemon logs and traces with, as its flags and the environment say.
+// Package telemetry starts the logger and the tracing of a daemon. Flags and the environment configure them.
 package telemetry
 
 import (
@@ -26,15 +26,15 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.traces.AddFlags(flags)
 }
 
-// Process says whose logs and traces they are.
+// Process identifies the process in logs and traces.
 type Process struct {
-	Service  string        // the service's name in what is exported over OTLP, such as "scriptorium-agent"
-	Instance string        // tells the processes of a service apart; the host's name if empty
-	Line     otlplogs.Line // how the process logs lines of scripts; the zero Line if it runs none
+	Service  string        // the name of the service in OTLP, such as "scriptorium-agent"
+	Instance string        // identifies the process among those of the service; the name of the host if empty
+	Line     otlplogs.Line // which log records are lines of scripts; the zero Line if the process runs no scripts
 	Metrics  prometheus.Registerer
 }
 
-// Run runs a daemon with its logger and its tracing, and flushes both at the end.
+// Run runs a daemon with its logger and its tracing, and flushes both when run returns.
 func (o *Options) Run(ctx context.Context, p Process, run func(*slog.Logger, *tracing.Tracing) error) error {
 	log, err := o.logs.NewLogger(os.Stderr)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// environment is what the variables say.
+// environment is the configuration in the environment variables.
 type environment struct {
 	otelenv.Target
 
@@ -43,8 +43,8 @@ func readEnvironment() (e environment, err error) {
 	return e, err
 }
 
-// readContinues reports whether the traces of others are continued. Nothing here reads or writes
-// baggage.
+// readContinues reports whether the process continues the traces of callers. It accepts baggage, but does not
+// propagate it.
 func readContinues() (continues bool, err error) {
 	const name = "OTEL_PROPAGATORS"
 	for value := range strings.SplitSeq(cmp.Or(otelenv.Variable(name), "tracecontext"), ",") {

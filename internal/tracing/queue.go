@@ -8,7 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 )
 
-// processor gives the spans that the queue admits to the SDK's, which makes batches.
+// processor passes spans that the queue admits to the SDK's batch processor.
 type processor struct {
 	sdktrace.SpanProcessor
 
@@ -19,14 +19,14 @@ func newProcessor(exporter sdktrace.SpanExporter, q *otelenv.Queue) processor {
 	return processor{sdktrace.NewBatchSpanProcessor(counted{exporter, q}), q}
 }
 
-// OnEnd takes a span in, or drops it. It never waits.
+// OnEnd queues a span, or drops it. It does not block.
 func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
 	if span.SpanContext().IsSampled() && p.queue.Admit() {
 		p.SpanProcessor.OnEnd(span)
 	}
 }
 
-// counted is an exporter whose successes and failures the queue counts.
+// counted is an exporter that reports its results to the queue.
 type counted struct {
 	sdktrace.SpanExporter
 

@@ -15,15 +15,15 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 )
 
-// changes are the methods of the registry's API that change something. The others are called again and
-// again by operators, agents and those who watch: spans of them would tell of no change.
+// changes are the methods of the registry's API that write. The others have no spans: operators, agents and watches call
+// them all the time.
 var changes = map[string]bool{
 	"Publish": true, "Pin": true, "LiftHold": true, "Unpin": true, "Rollback": true, "SetEnabled": true, "Delete": true, "SetOwner": true, "Steer": true,
 	"Import": true, "AcceptLoss": true, "Freeze": true, "Thaw": true, "PublishChangeSet": true, "RollbackChangeSet": true,
 	"PutValue": true, "RollbackValue": true, "DeleteValue": true, "SetTenant": true,
 }
 
-// UnaryServer has a server of gRPC continue the traces of those who change something.
+// UnaryServer returns an interceptor that makes a span for each method that writes, in the trace of the caller.
 func (t *Tracing) UnaryServer() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if !changes[path.Base(info.FullMethod)] {
@@ -72,10 +72,10 @@ func (t *Tracing) serve(ctx context.Context, method string) (context.Context, tr
 	return t.Tracer().Start(ctx, method[1:], trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(method[1:])))
 }
 
-// Continues reports whether the environment lets contexts of others count.
+// Continues reports whether the environment enables trace contexts of callers.
 func (t *Tracing) Continues() bool { return t == nil || t.continues }
 
-// objectOf says what the request is about.
+// objectOf returns attributes with the tenant and the script of the request.
 func objectOf(req any) (attributes []attribute.KeyValue) {
 	if r, ok := req.(interface{ GetTenant() string }); ok {
 		attributes = append(attributes, attribute.String("scriptorium.tenant", tracecontext.Text(r.GetTenant())))
@@ -86,7 +86,7 @@ func objectOf(req any) (attributes []attribute.KeyValue) {
 	return attributes
 }
 
-// fail says in a span why the call failed, if it did.
+// fail sets the status of the span from the error of the call, if it is not nil.
 func fail(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return

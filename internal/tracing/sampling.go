@@ -18,7 +18,7 @@ const (
 	ratioVariable   = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-// readSampling returns what the sampler of the environment says.
+// readSampling reads the sampler from the environment.
 func readSampling() (s tracecontext.Sampling, err error) {
 	name := cmp.Or(strings.ToLower(otelenv.Variable(samplerVariable)), "parentbased_always_on")
 	kind, based := strings.CutPrefix(name, "parentbased_")
@@ -46,8 +46,8 @@ func samplerOf(s tracecontext.Sampling) sdktrace.Sampler {
 	return sdktrace.TraceIDRatioBased(s.Ratio)
 }
 
-// limited bounds how many traces the next sampler lets in. What a process has begun to record it
-// records to the end.
+// limited is a sampler with a rate limit for new traces. Spans with a local parent follow the parent, so that the process
+// records a trace completely or not at all.
 type limited struct {
 	next  sdktrace.Sampler
 	admit func() bool
@@ -62,11 +62,11 @@ func (l limited) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 		}
 		return result
 	}
-	asked := l.next.ShouldSample(p)
-	if asked.Decision == sdktrace.RecordAndSample && !l.admit() {
+	sampled := l.next.ShouldSample(p)
+	if sampled.Decision == sdktrace.RecordAndSample && !l.admit() {
 		return result
 	}
-	return asked
+	return sampled
 }
 
 func (l limited) Description() string { return "Limited{" + l.next.Description() + "}" }

@@ -1,9 +1,7 @@
-// Package tracing exports the spans of a process with the SDK of OpenTelemetry, as the standard
-// environment variables OTEL_* say. Without an exporter nothing is recorded, and the process still
-// passes on trace contexts.
+// Package tracing exports the spans of a process with the SDK of OpenTelemetry. The standard environment variables OTEL_*
+// configure it. Without an exporter the process records no spans, but still propagates trace contexts.
 //
-// The collector is somebody else's: whether it hangs, refuses or is gone, nothing here waits for it.
-// What cannot be exported is dropped and counted.
+// The process never waits for the collector: if it hangs, refuses or is unreachable, spans are dropped and counted.
 package tracing
 
 import (
@@ -27,8 +25,7 @@ import (
 
 // Options are the flags of a daemon.
 type Options struct {
-	// TracesPerSecond bounds the traces that the process takes part in because others, or the sampler,
-	// say so; 100 if 0.
+	// TracesPerSecond bounds the traces that callers or the sampler select; 100 if 0.
 	TracesPerSecond int
 }
 
@@ -44,21 +41,20 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // Config of a Tracing.
 type Config struct {
 	Options
-	// Service is the name of the service unless the environment has one, such as "scriptorium-agent".
+	// Service is the default name of the service, such as "scriptorium-agent". The environment can override it.
 	Service string
-	// Instance tells the processes of the service apart; the name of the host if empty.
+	// Instance identifies the process among those of the service; the name of the host if empty.
 	Instance string
 	Log      *slog.Logger
 }
 
-// Tracing is what a process exports its spans with. A nil Tracing exports nothing. It is safe for
-// concurrent use.
+// Tracing exports the spans of a process. A nil Tracing exports nothing. It is safe for concurrent use.
 type Tracing struct {
 	log       *slog.Logger
-	continues bool // the traces of others
+	continues bool // continue the traces of callers
 	sampling  tracecontext.Sampling
 	queue     otelenv.Queue
-	overRate  atomic.Uint64 // spans that were dropped because of the rate
+	overRate  atomic.Uint64 // spans dropped because of the rate limit
 
 	provider trace.TracerProvider
 	// These are nil if nothing is exported.
@@ -67,8 +63,7 @@ type Tracing struct {
 	limit    *rate.Limiter
 }
 
-// Run runs a daemon with the tracing that the environment asks for, and closes it when the daemon has
-// ended.
+// Run runs a daemon with the tracing that the environment configures, and closes it when run returns.
 func (o Options) Run(ctx context.Context, service, instance string, log *slog.Logger, run func(*Tracing) error) error {
 	t, err := Open(ctx, Config{Options: o, Service: service, Instance: instance, Log: log})
 	if err != nil {
@@ -81,11 +76,10 @@ func (o Options) Run(ctx context.Context, service, instance string, log *slog.Lo
 // scope is the instrumentation scope of all spans.
 const scope = "github.com/scriptorium-dev/scriptorium"
 
-// maxValueBytes of the value of an attribute are kept, unless OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT says
-// otherwise.
+// maxValueBytes is the default of OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT.
 const maxValueBytes = 1024
 
-// Open returns the tracing that the environment asks for. An error is Invalid and names the variable.
+// Open returns the tracing that the environment configures. An error is Invalid and names the variable.
 func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 	if cfg.TracesPerSecond == 0 {
 		cfg.TracesPerSecond = defaultTracesPerSecond
@@ -132,8 +126,7 @@ func Open(ctx context.Context, cfg Config) (*Tracing, error) {
 // On reports whether spans are recorded.
 func (t *Tracing) On() bool { return t != nil && t.recorder != nil }
 
-// Tracer makes the spans of the process. Those that continue no span of it are sampled as the
-// environment says, within the bound.
+// Tracer makes the spans of the process. Spans without a local parent are sampled, within the rate limit.
 func (t *Tracing) Tracer() trace.Tracer { return t.tracers().Tracer(scope) }
 
 func (t *Tracing) tracers() trace.TracerProvider {
@@ -143,7 +136,7 @@ func (t *Tracing) tracers() trace.TracerProvider {
 	return t.provider
 }
 
-// Calls returns what calls are traced with: who decides before a span is made. Nil: none is.
+// Calls returns the configuration for spans of calls; nil if nothing is exported.
 func (t *Tracing) Calls() *Calls {
 	if !t.On() {
 		return nil
@@ -154,19 +147,17 @@ func (t *Tracing) Calls() *Calls {
 	}
 }
 
-// Calls is what calls are traced with. They are so many that a span is made only of those that are
-// recorded.
+// Calls configures the spans of calls. There are many calls, so the sampling decision comes before a span is made.
 type Calls struct {
 	// Tracer records all spans.
 	Tracer trace.Tracer
-	// Sampling is what the sampler of the environment says.
+	// Sampling is the sampler of the environment.
 	Sampling tracecontext.Sampling
-	// Rate is how many spans may be recorded in a second.
+	// Rate is the maximum number of spans per second.
 	Rate int
-	// Dropped counts spans that are not recorded for that reason.
+	// Dropped counts spans above Rate.
 	Dropped func(n uint64)
-	// Continue: calls continue the traces of callers. Otherwise the environment says that contexts of
-	// others count for nothing.
+	// Continue is set if calls continue the traces of callers. Otherwise the environment disables trace contexts.
 	Continue bool
 }
 
@@ -179,7 +170,7 @@ func (t *Tracing) admit() bool {
 	return false
 }
 
-// Register makes metrics of what is exported and dropped.
+// Register registers the metrics of exported and dropped spans.
 func (t *Tracing) Register(reg prometheus.Registerer) error {
 	if t == nil || reg == nil {
 		return nil
@@ -189,7 +180,7 @@ func (t *Tracing) Register(reg prometheus.Registerer) error {
 		map[string]*atomic.Uint64{"rate": &t.overRate})
 }
 
-// Shutdown exports what was recorded until ctx is done. What is recorded later is lost.
+// Shutdown exports the recorded spans until ctx is done. Later spans are lost.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if !t.On() {
 		return nil
@@ -200,8 +191,8 @@ func (t *Tracing) Shutdown(ctx context.Context) error {
 // shutdownTimeout bounds Close.
 const shutdownTimeout = 2 * time.Second
 
-// Close is Shutdown for the end of a process: a collector that takes nothing holds it up for a moment, and
-// is not an error of it.
+// Close is Shutdown for the end of a process. It waits for the collector for at most shutdownTimeout, and only logs an
+// error.
 func (t *Tracing) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()

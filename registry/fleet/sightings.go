@@ -17,13 +17,13 @@ type News string
 const (
 	Joined        News = "joined"
 	Left          News = "left" // after a shutdown
-	Lost          News = "lost" // it is unknown
+	Lost          News = "lost" // the agent is unknown
 	Back          News = "back" // after it was lost
 	DriftFound    News = "found"
 	DriftRepaired News = "repaired"
 )
 
-// presence is what the last sighting said of an agent.
+// presence is the last reported state of an agent.
 type presence int
 
 const (
@@ -53,6 +53,7 @@ func (f *Fleet) Observe(see func(Sighting)) {
 	}
 }
 
+// sight calls the observer, if there is one. f.mu is held.
 func (f *Fleet) sight(agent string, what News) {
 	if f.see != nil {
 		f.see(Sighting{Agent: agent, What: what})
@@ -93,7 +94,7 @@ func (f *Fleet) miss(a *agent, now time.Time) {
 	}
 }
 
-// remind sets what the memory says of an agent that has not reported here.
+// remind sets the presence of an agent that has not reported here, from the memory.
 func (a *agent) remind(connected bool) {
 	a.presence = isLost
 	if connected {

@@ -2,8 +2,8 @@ package fleet
 
 import "time"
 
-// Sweep finds the agents that are unheard for too long, and that a roll call has
-// been answered. Call it a few times a second.
+// Sweep marks agents as unknown that have not reported for too long, and completes roll calls. Call it a few times a
+// second.
 func (f *Fleet) Sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,22 +53,22 @@ func (f *Fleet) Sweep() {
 	}
 }
 
-// clockIsSet reports whether somebody has set the clock since the last call. Whoever waits until a time that is
-// stored looks at the clock again then: timers do not follow.
+// clockIsSet reports whether somebody has set the clock since the last call. Timers do not follow the wall clock, so
+// goroutines that wait for a stored time must read the clock again then.
 func (f *Fleet) clockIsSet(now time.Time) bool {
 	before := f.swept
 	f.swept = now
-	by := now.Round(0).Sub(before.Round(0)) - now.Sub(before) // of the wall clocks, and of the monotonic ones
+	by := now.Round(0).Sub(before.Round(0)) - now.Sub(before) // wall clock minus monotonic clock
 	return by.Abs() >= time.Second
 }
 
-// expired reports whether the agent is unknown for so long that it is taken for gone.
+// expired reports whether the agent has been unknown for DropAfter.
 func (f *Fleet) expired(a *agent, now time.Time) bool {
 	return a.unknown && now.Sub(a.heard) >= f.cfg.UnknownAfter+f.cfg.DropAfter
 }
 
-// drop forgets an agent that is expired, and reports whether it did: one that the
-// memory has is forgotten by all replicas together, once the memory has it no more.
+// drop removes an expired agent, and reports whether it did. If the memory has the agent, it is removed from the memory
+// first: then all replicas remove it together.
 func (f *Fleet) drop(a *agent) bool {
 	if _, ok := f.memory.agents[a.report.Agent]; ok {
 		f.note(a.report.Agent)

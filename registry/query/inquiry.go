@@ -13,34 +13,34 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// inquiry is a query whose answers are awaited.
+// inquiry is a query in progress.
 type inquiry struct {
 	query  *eventv1.Query
 	caller string
 	bytes  int64 // that it reserves
 	each   int64 // bytes that an agent may send
 	take   func(Part)
-	done   chan struct{} // closed when nobody is waited for
+	done   chan struct{} // closed when no agent is pending
 
 	mu      sync.Mutex
 	ended   bool
-	left    int64             // bytes
-	waiting map[string]*asked // agents that have not answered wholly
+	left    int64                    // bytes that may still come
+	pending map[string]*pendingAgent // agents without a complete answer
 	result  Result
 }
 
-// asked is an agent that has not answered wholly.
-type asked struct {
+// pendingAgent is an agent without a complete answer.
+type pendingAgent struct {
 	identity string
-	next     uint32 // part
-	bytes    int64
+	next     uint32 // number of the next part
+	bytes    int64  // received
 }
 
-// hear takes a part that the session has signed, and says what became of it.
-func (in *inquiry) hear(of *session.Session, m *eventv1.Answer) outcome {
+// handle accepts or rejects a part that the session signed, and returns the outcome.
+func (in *inquiry) handle(of *session.Session, m *eventv1.Answer) outcome {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	agent := in.waiting[of.Agent]
+	agent := in.pending[of.Agent]
 	switch {
 	case in.ended || agent == nil:
 		return unexpected
@@ -49,7 +49,7 @@ func (in *inquiry) hear(of *session.Session, m *eventv1.Answer) outcome {
 	case in.query.GetTenant() != "" && !of.Tenants.Matches(in.query.GetTenant()):
 		return otherSession
 	case m.GetNumber() < agent.next:
-		return doubled
+		return duplicate
 	case m.GetNumber() > agent.next:
 		in.fail(of.Agent, script.Errorf(script.Unavailable, "", "a part of its answer was lost on the way"))
 		return incomplete
@@ -74,10 +74,10 @@ func (in *inquiry) hear(of *session.Session, m *eventv1.Answer) outcome {
 	return taken
 }
 
-// slack is what an agent may count differently.
+// slack allows for agents that count bytes differently.
 const slack = 1 << 10
 
-// last takes in how an answer ends.
+// last handles the last part of an answer.
 func (in *inquiry) last(agent string, m *eventv1.Answer) {
 	switch {
 	case m.GetUnknownKind():
@@ -88,46 +88,46 @@ func (in *inquiry) last(agent string, m *eventv1.Answer) {
 	default:
 		in.result.Answered = append(in.result.Answered, agent)
 	}
-	in.leave(agent)
+	in.finish(agent)
 }
 
-// fail notes that the agent has no whole answer.
+// fail records that the agent has no complete answer.
 func (in *inquiry) fail(agent string, err error) {
 	in.result.Failed = append(in.result.Failed, Failure{Agent: agent, Err: script.AsError(err)})
-	in.leave(agent)
+	in.finish(agent)
 }
 
-// leave has nobody wait for the agent any more.
-func (in *inquiry) leave(agent string) {
-	delete(in.waiting, agent)
-	if len(in.waiting) == 0 {
+// finish removes the agent from pending.
+func (in *inquiry) finish(agent string) {
+	delete(in.pending, agent)
+	if len(in.pending) == 0 {
 		close(in.done)
 	}
 }
 
-// keep waits for none that are not connected any more.
-func (in *inquiry) keep(connected []Target) {
+// dropDisconnected stops waiting for agents that are no longer connected.
+func (in *inquiry) dropDisconnected(connected []Target) {
 	there := make(map[string]bool, len(connected))
 	for _, t := range connected {
 		there[t.Agent] = true
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for agent := range in.waiting {
+	for agent := range in.pending {
 		if !there[agent] {
 			in.result.Silent = append(in.result.Silent, agent)
-			in.leave(agent)
+			in.finish(agent)
 		}
 	}
 }
 
-// end returns the result. Nothing is taken afterwards.
+// end returns the result. Later parts are unexpected.
 func (in *inquiry) end() Result {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.ended = true
 	r := in.result
-	r.Silent = slices.AppendSeq(r.Silent, maps.Keys(in.waiting))
+	r.Silent = slices.AppendSeq(r.Silent, maps.Keys(in.pending))
 	slices.Sort(r.Silent)
 	slices.Sort(r.Answered)
 	slices.Sort(r.Older)
@@ -135,13 +135,13 @@ func (in *inquiry) end() Result {
 	return r
 }
 
-// Bounds of what an agent says of an error, in bytes.
+// Bounds of the texts of an agent's error, in bytes.
 const (
 	maxErrorText = 1024
 	maxKindText  = 32
 )
 
-// readError bounds what a stranger wrote, and has it be text without control characters.
+// readError bounds the texts of an error, which are not trusted, and removes control characters.
 func readError(e *script.Error) *script.Error {
 	return &script.Error{
 		Kind: script.Kind(readText(string(e.Kind), maxKindText)), Field: readText(e.Field, maxErrorText), Message: readText(e.Message, maxErrorText),

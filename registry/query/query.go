@@ -1,11 +1,10 @@
-// Package query asks agents questions and collects their answers. It publishes a signed query, takes
-// what the agents' sessions have signed, and stops waiting when all connected agents have answered, or
-// at the deadline. The bytes of answers and the queries at a time are bounded.
+// Package query sends queries to agents and collects their answers. It publishes a signed query, and accepts answers
+// that the sessions of the agents signed. It stops waiting when all connected agents have answered, or at the deadline.
+// It bounds the bytes of answers, and the queries in progress.
 //
-// A new kind of query has a message in Query.kind and one in Answer.kind of event.proto, under the same
-// name. The agent registers a handler for it (see package answer). The registry calls Ask with it, and
-// takes the parts: see package recentlogs. What does not fit into a part of 256 KiB goes into several,
-// which arrive in order.
+// To add a kind of query, add a message to Query.kind and one to Answer.kind of event.proto, under the same name. The
+// agent registers a handler for the kind (see package answer). The registry calls Ask and receives the parts (see
+// package recentlogs). An answer above 256 KiB has several parts, which arrive in order.
 package query
 
 import (
@@ -26,37 +25,37 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what is asked.
+// Bounds of queries.
 const (
-	maxQueries   = 32        // at a time
-	maxQueriesBy = 8         // of them, of one caller
-	maxBytes     = 256 << 20 // of the answers to all of them
+	maxQueries   = 32        // in progress
+	maxQueriesBy = 8         // in progress for one caller
+	maxBytes     = 256 << 20 // of the answers to all queries in progress
 	maxTimeout   = 3 * time.Minute
 	maxPattern   = 253 // bytes of a name or pattern of agents
 
-	// minAgentBytes are what each agent may send, however many there are.
+	// minAgentBytes is the least that each agent may send, in a fleet of any size.
 	minAgentBytes = 2 << 10
-	// defaultAgentBytes and defaultBytes are for questions that say nothing else.
+	// defaultAgentBytes and defaultBytes are the defaults of Question.AgentBytes and Question.Bytes.
 	defaultAgentBytes = 1 << 20
 	defaultBytes      = 16 << 20
 
-	// spreadPer agent is the time over which answers are spread; small fleets answer at once.
+	// spreadPer is multiplied by the number of agents: answers are spread over that time. Up to spreadAbove agents answer
+	// at once.
 	spreadPer   = 200 * time.Microsecond
-	spreadAbove = 100 // agents
+	spreadAbove = 100
 
-	// lookEvery is how often the fleet is asked who is still connected.
+	// lookEvery is how often a query checks which agents are still connected.
 	lookEvery = time.Second
 )
 
 // Transport carries queries and answers.
 type Transport interface {
-	// Connected reports whether what is published now can arrive.
+	// Connected reports whether messages can be published now.
 	Connected() bool
 	// PublishQuery seals the query and sends it to all agents.
 	PublishQuery(ctx context.Context, q *eventv1.Query) error
-	// SubscribeAnswers calls take, from one goroutine, for each message on the answers' subject of an
-	// agent. stop ends that and does not wait for take, which may still run then. Who publishes a query after it has returned gets
-	// the answers.
+	// SubscribeAnswers calls take, from one goroutine, for each message on the answers' subject of an agent. It returns
+	// when the subscription is active. stop ends the subscription; take may still be running when it returns.
 	SubscribeAnswers(take func(agent string, data []byte)) (stop func(), err error)
 }
 
@@ -64,7 +63,7 @@ type Transport interface {
 type Target struct {
 	Agent    string
 	Identity string // in the access policy
-	Answers  bool   // it answers queries; an older agent does not
+	Answers  bool   // supports queries; older agents do not
 }
 
 // Config of an Asker.
@@ -79,49 +78,48 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Question is what to ask, and whom.
+// Question is a query, and the agents that it is for.
 type Question struct {
-	// Caller is who asks. One caller cannot take all the room.
+	// Caller identifies the user. The queries in progress of one caller are bounded.
 	Caller string
-	// Agents by name or by pattern, such as "edge-*", at most wire.MaxQueryAgents; all if empty.
+	// Agents are names or patterns, such as "edge-*", at most wire.MaxQueryAgents; all agents if empty.
 	Agents []string
-	// Tenant that the agents follow, and may follow; all agents if empty.
+	// Tenant selects the agents that follow it, and may follow it; all agents if empty.
 	Tenant string
 	// Timeout is how long to wait for answers.
 	Timeout time.Duration
-	// AgentBytes bounds the answer of each agent; 1 MiB if 0. In a large fleet they may send
-	// less, so that all answers fit into Bytes.
+	// AgentBytes bounds the answer of each agent; 1 MiB if 0. In a large fleet the bound is lower, so that all answers
+	// fit into Bytes.
 	AgentBytes int64
-	// Bytes bounds all answers together; 16 MiB if 0. In a very large fleet it is what each agent may send at least.
+	// Bytes bounds all answers together; 16 MiB if 0. In a very large fleet it is higher: each agent may send 2 KiB.
 	Bytes int64
-	// Query has the kind; the Asker sets the rest.
+	// Query has the kind. The Asker sets the other fields.
 	Query *eventv1.Query
 }
 
 // Part is a verified part of an agent's answer.
 type Part struct {
 	Agent string
-	// Tenants that the agent follows, and may follow by the access policy. What it says of others is not
-	// to be believed.
+	// Tenants are those that the agent follows, and may follow by the access policy. Ignore what it answers about others.
 	Tenants script.Selector
-	Answer  *eventv1.Answer // its kind is the taker's own
+	Answer  *eventv1.Answer // the callback reads its kind
 }
 
-// Result says who answered. All names are sorted.
+// Result lists the agents by their outcome. All names are sorted.
 type Result struct {
-	Answered []string  // wholly
-	Failed   []Failure // an error, or an answer that is not whole
-	Silent   []string  // did not answer in time, or left
-	Older    []string  // do not know the query, or its kind: their software is older
+	Answered []string  // the answer is complete
+	Failed   []Failure // an error, or an incomplete answer
+	Silent   []string  // no answer in time, or disconnected
+	Older    []string  // too old to know queries, or this kind
 }
 
-// Failure is why an agent has no whole answer.
+// Failure is why an agent has no complete answer.
 type Failure struct {
 	Agent string
 	Err   *script.Error
 }
 
-// Asker asks agents. It is safe for concurrent use.
+// Asker sends queries to agents. It is safe for concurrent use.
 type Asker struct {
 	cfg    Config
 	counts counts
@@ -129,7 +127,7 @@ type Asker struct {
 	mu      sync.Mutex
 	queries map[string]*inquiry
 	bytes   int64  // reserved by the queries
-	stop    func() // ends the subscription; nil for none
+	stop    func() // ends the subscription; nil if there is none
 }
 
 // New returns an Asker.
@@ -137,10 +135,9 @@ func New(cfg Config) *Asker {
 	return &Asker{cfg: cfg, queries: map[string]*inquiry{}, counts: newCounts()}
 }
 
-// Ask asks the connected agents, and calls take for each part of their answers as it comes: in order for
-// each agent, from one goroutine at a time, and not after Ask has returned. take must not block. Ask
-// returns when all have answered, or left, or at the timeout. An error says that nobody was asked, or
-// that ctx is done.
+// Ask sends the query to the connected agents, and calls take for each part of their answers: in order for each agent,
+// from one goroutine at a time, and not after Ask has returned. take must not block. Ask returns when all agents have
+// answered or disconnected, or at the timeout. An error means that the query was not sent, or that ctx is done.
 func (a *Asker) Ask(ctx context.Context, q Question, take func(Part)) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -149,13 +146,13 @@ func (a *Asker) Ask(ctx context.Context, q Question, take func(Part)) (Result, e
 		return Result{}, script.Errorf(script.Unavailable, "", "this registry is not connected to NATS, over which agents answer: ask another replica")
 	}
 	in := newInquiry(&q, a.targets(&q), take)
-	if len(in.waiting) == 0 {
+	if len(in.pending) == 0 {
 		return in.end(), nil
 	}
 	if err := a.begin(in); err != nil {
 		return Result{}, err
 	}
-	defer a.over(in)
+	defer a.remove(in)
 	in.query.Fleet, in.query.SentAt = a.cfg.Fleet(), timestamppb.Now()
 	if err := a.cfg.Transport.PublishQuery(ctx, in.query); err != nil {
 		return Result{}, err
@@ -183,13 +180,13 @@ func (q *Question) validate() error {
 	return nil
 }
 
-// targets returns the agents to ask.
+// targets returns the agents that the query is for.
 func (a *Asker) targets(q *Question) []Target {
 	named := &eventv1.Query{Agents: q.Agents}
 	return slices.DeleteFunc(a.cfg.Targets(q.Tenant), func(t Target) bool { return !wire.QueryNames(named, t.Agent) })
 }
 
-// begin makes room for the inquiry, and listens for answers.
+// begin adds the inquiry, if the limits allow it, and subscribes to answers.
 func (a *Asker) begin(in *inquiry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,8 +214,8 @@ func (a *Asker) begin(in *inquiry) error {
 	return nil
 }
 
-// over forgets the inquiry.
-func (a *Asker) over(in *inquiry) {
+// remove removes the inquiry. After the last one, it ends the subscription.
+func (a *Asker) remove(in *inquiry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.queries, in.query.GetId())
@@ -229,7 +226,7 @@ func (a *Asker) over(in *inquiry) {
 	}
 }
 
-// wait returns when nobody is waited for any more.
+// wait waits until no agent is pending, the timeout is over, or ctx is done.
 func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 	deadline := time.NewTimer(q.Timeout + in.query.GetSpread().AsDuration())
 	defer deadline.Stop()
@@ -240,7 +237,7 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 		case <-in.done:
 			return
 		case <-look.C:
-			in.keep(a.targets(q))
+			in.dropDisconnected(a.targets(q))
 		case <-deadline.C:
 			return
 		case <-ctx.Done():
@@ -249,17 +246,17 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 	}
 }
 
-// newInquiry returns a query to the targets, with all but the fleet and the time.
+// newInquiry returns an inquiry for the targets. The query has no fleet and no time yet.
 func newInquiry(q *Question, targets []Target, take func(Part)) *inquiry {
-	in := &inquiry{caller: q.Caller, take: take, waiting: map[string]*asked{}, done: make(chan struct{})}
+	in := &inquiry{caller: q.Caller, take: take, pending: map[string]*pendingAgent{}, done: make(chan struct{})}
 	for _, t := range targets {
 		if t.Answers {
-			in.waiting[t.Agent] = &asked{identity: t.Identity}
+			in.pending[t.Agent] = &pendingAgent{identity: t.Identity}
 		} else {
 			in.result.Older = append(in.result.Older, t.Agent)
 		}
 	}
-	n := len(in.waiting)
+	n := len(in.pending)
 	in.bytes = max(q.Bytes, int64(n)*min(q.AgentBytes, minAgentBytes))
 	in.left, in.each = in.bytes, min(q.AgentBytes, in.bytes/int64(max(n, 1)))
 	in.query = &eventv1.Query{

@@ -9,8 +9,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/session"
 )
 
-// maxMessage is how many bytes a message with a part of an answer may have: agents send 256 KiB and what
-// comes around it.
+// maxMessage bounds a message with a part of an answer, in bytes. Agents send parts of at most 256 KiB, plus the
+// envelope.
 const maxMessage = 512 << 10
 
 // Sessions verify answers.
@@ -19,24 +19,24 @@ type Sessions interface {
 	Key(token []byte) ([]byte, error)
 }
 
-// outcome is what became of a message: the value of the metric's label.
+// outcome is the outcome of a message: the value of the metric's label.
 type outcome string
 
 const (
 	taken        outcome = "taken"
-	unexpected   outcome = "unexpected"    // it is late, or for another replica: no query here waits for it
-	doubled      outcome = "doubled"       // the part came before
-	incomplete   outcome = "incomplete"    // a part before it is missing
-	tooLarge     outcome = "too_large"     // the agent sends more than it may
-	forged       outcome = "forged"        // no session of ours has signed it
-	otherSession outcome = "other_session" // the agent's session may not say that
+	unexpected   outcome = "unexpected"    // late, or for another replica: no query here waits for it
+	duplicate    outcome = "doubled"       // the part was received before
+	incomplete   outcome = "incomplete"    // an earlier part is missing
+	tooLarge     outcome = "too_large"     // the agent sent more than its limit
+	forged       outcome = "forged"        // not signed by a session of this registry
+	otherSession outcome = "other_session" // the session that signed it may not answer this query
 	malformed    outcome = "malformed"
 )
 
-// outcomes are all of them.
-var outcomes = []outcome{taken, unexpected, doubled, incomplete, tooLarge, forged, otherSession, malformed}
+// outcomes are all outcomes.
+var outcomes = []outcome{taken, unexpected, duplicate, incomplete, tooLarge, forged, otherSession, malformed}
 
-// counts are how many messages had each outcome. The map does not change.
+// counts has the number of messages by outcome. The map does not change.
 type counts map[outcome]*atomic.Uint64
 
 func newCounts() counts {
@@ -47,7 +47,7 @@ func newCounts() counts {
 	return c
 }
 
-// Outcomes are what can become of a message of an agent.
+// Outcomes returns the names of all outcomes of messages.
 func Outcomes() []string {
 	names := make([]string, len(outcomes))
 	for i, o := range outcomes {
@@ -56,7 +56,7 @@ func Outcomes() []string {
 	return names
 }
 
-// Count returns how many messages had the outcome since the start.
+// Count returns the number of messages with the outcome since the start.
 func (a *Asker) Count(of string) uint64 {
 	if n := a.counts[outcome(of)]; n != nil {
 		return n.Load()
@@ -64,23 +64,23 @@ func (a *Asker) Count(of string) uint64 {
 	return 0
 }
 
-// InProgress returns how many queries wait for answers.
+// InProgress returns the number of queries that wait for answers.
 func (a *Asker) InProgress() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.queries)
 }
 
-// receive takes a message that came on the subject of the agent.
+// receive handles a message on the subject of the agent, and counts its outcome.
 func (a *Asker) receive(agent string, data []byte) {
-	a.counts[a.hear(agent, data)].Add(1)
+	a.counts[a.handle(agent, data)].Add(1)
 }
 
-func (a *Asker) hear(agent string, data []byte) outcome {
+func (a *Asker) handle(agent string, data []byte) outcome {
 	if len(data) > maxMessage {
 		return malformed
 	}
-	if !a.awaits(agent) { // nobody pays for its verification: it may be for another replica
+	if !a.awaits(agent) { // it may be for another replica: do not spend time on its signature
 		return unexpected
 	}
 	opened, err := seal.OpenAnswer(data, a.cfg.Sessions.Key)
@@ -105,7 +105,7 @@ func (a *Asker) hear(agent string, data []byte) outcome {
 	if in == nil {
 		return unexpected
 	}
-	return in.hear(&of, &m)
+	return in.handle(&of, &m)
 }
 
 // awaits reports whether a query in progress waits for the agent.
@@ -123,7 +123,7 @@ func (a *Asker) awaits(agent string) bool {
 func (in *inquiry) awaits(agent string) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.waiting[agent] != nil
+	return in.pending[agent] != nil
 }
 
 func isText(r rune) bool { return r == '\n' || unicode.IsGraphic(r) }

@@ -1,5 +1,4 @@
-// Package recentlogs collects the lines that scripts logged lately from the agents of the fleet, in
-// whose memory they are.
+// Package recentlogs collects recent log lines of scripts from the agents of the fleet. Agents keep the lines in memory.
 package recentlogs
 
 import (
@@ -20,50 +19,50 @@ import (
 
 // Bounds of a collection.
 const (
-	// MaxLines of one collection, and DefaultLines if nothing is said.
+	// MaxLines is the maximum of Request.Limit, and DefaultLines its default.
 	MaxLines     = 10_000
 	DefaultLines = 1000
 
 	timeout = 5 * time.Second
-	// agentBytes and allBytes of the answers.
+	// agentBytes bounds the answer of one agent, and allBytes all answers.
 	agentBytes = 2 << 20
 	allBytes   = 16 << 20
-	// maxSkew is how old a line may be, with how far clocks may be apart.
+	// maxSkew bounds the age of a line plus the difference of the clocks.
 	maxSkew = 48 * time.Hour
 )
 
-// Request says which lines to collect.
+// Request selects the lines to collect.
 type Request struct {
-	Caller  string        // who asks
+	Caller  string        // identifies the user
 	Of      script.Name   // all scripts of the tenant if it has no Script
 	Agents  []string      // names or patterns; all if empty
 	Version uint64        // all if 0
-	Level   engine.Level  // the least; all if empty
-	Grep    string        // an RE2 expression that messages match; all if empty
-	Since   time.Duration // how old lines may be; any age if 0
-	Limit   int           // the newest; DefaultLines if 0
+	Level   engine.Level  // the lowest level; all if empty
+	Grep    string        // an RE2 expression for messages; all if empty
+	Since   time.Duration // the maximum age; any age if 0
+	Limit   int           // the number of newest lines; DefaultLines if 0
 }
 
-// Line is a line of one agent.
+// Line is a log line of an agent.
 type Line struct {
 	Agent string
 	fleet.LogLine
 }
 
-// Collection is what the agents keep.
+// Collection has the lines that the agents returned.
 type Collection struct {
-	Lines     []Line // by their time
-	Truncated bool   // agents have more lines that match
-	Evicted   bool   // agents have dropped lines of that age, to make room for others
+	Lines     []Line // sorted by time
+	Truncated bool   // more lines match
+	Evicted   bool   // agents dropped lines of that age, to make room for newer ones
 	Result    query.Result
 }
 
-// Asker asks agents.
+// Asker sends queries to agents: see query.Asker.
 type Asker interface {
 	Ask(ctx context.Context, q query.Question, take func(query.Part)) (query.Result, error)
 }
 
-// Collect asks the agents, and returns the newest lines of all.
+// Collect queries the agents, and returns the newest lines of all of them.
 func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) {
 	if err := req.validate(); err != nil {
 		return Collection{}, err
@@ -103,7 +102,7 @@ func (r *Request) validate() error {
 	return err
 }
 
-// collector keeps the newest lines of all that come.
+// collector keeps the newest lines of all answers.
 type collector struct {
 	of        script.Name
 	most      int
@@ -112,7 +111,7 @@ type collector struct {
 	evicted   bool
 }
 
-// take takes the lines that the agent may speak of, and that are asked for.
+// take adds the lines of the requested scripts, if the agent may follow their tenant.
 func (c *collector) take(p query.Part) {
 	now := time.Now()
 	m := p.Answer.GetRecentLogs()

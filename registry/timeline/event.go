@@ -10,9 +10,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// ofWrite returns the event of an entry of the audit trail. What only administrators may read of the
-// entry, such as addresses, is not in it.
-func ofWrite(e *script.AuditEntry) script.Event {
+// eventOfWrite returns the event of an audit entry. It leaves out fields that only administrators may read, such as
+// addresses.
+func eventOfWrite(e *script.AuditEntry) script.Event {
 	event := script.Event{
 		ID: idOf(e.Revision, e.Name, e.Key), Revision: e.Revision, Time: e.Time, Type: typeOf(e), What: string(e.Change),
 		Tenant: e.Name.Tenant, Script: e.Name.Script, Key: e.Key, Version: e.Version, Candidate: e.Candidate, ChangeSet: e.ChangeSet,
@@ -24,7 +24,7 @@ func ofWrite(e *script.AuditEntry) script.Event {
 	return event
 }
 
-// typeOf returns the type of a write: some changes are made to objects of all kinds.
+// typeOf returns the type of a write. The object decides where several kinds of objects have the same change.
 func typeOf(e *script.AuditEntry) script.EventType {
 	switch t := e.Change.EventType(); {
 	case e.Key != "":
@@ -36,8 +36,8 @@ func typeOf(e *script.AuditEntry) script.EventType {
 	}
 }
 
-// ofLine returns the event of a line of a script's history, which is the same as that of the audit trail.
-func ofLine(name script.Name, e *script.HistoryEntry) script.Event {
+// eventOfLine returns the event of an entry of a script's history. It equals the event of the audit entry.
+func eventOfLine(name script.Name, e *script.HistoryEntry) script.Event {
 	return script.Event{
 		ID: idOf(e.Revision, name, ""), Revision: e.Revision, Time: e.Time, Type: e.Change.EventType(), What: string(e.Change),
 		Tenant: name.Tenant, Script: name.Script, Version: e.Version, Candidate: e.Candidate, ChangeSet: e.ChangeSet,
@@ -45,7 +45,7 @@ func ofLine(name script.Name, e *script.HistoryEntry) script.Event {
 	}
 }
 
-// idOf tells the writes of one transaction apart.
+// idOf returns the id of a write. It differs for each write of a transaction.
 func idOf(revision script.Revision, name script.Name, key string) string {
 	id := strconv.FormatInt(int64(revision), 10) + "/" + name.Tenant
 	switch {
@@ -57,18 +57,18 @@ func idOf(revision script.Revision, name script.Name, key string) string {
 	return id
 }
 
-// shown is the event as the caller may see it: the exceptions from a freeze name tenants.
-func shown(e script.Event, by access.Identity) script.Event {
+// redact removes what the caller may not see: the exceptions from a freeze name tenants.
+func redact(e script.Event, by access.Identity) script.Event {
 	if e.Type == script.EventFreeze && strings.HasSuffix(e.Text, "]") && !by.AllowsAll(access.Admin, script.Selector{}) {
 		e.Text = strings.TrimSpace(e.Text[:max(0, strings.LastIndexByte(e.Text, '['))])
 	}
 	return e
 }
 
-// Filter says which events.
+// Filter selects events.
 type Filter struct {
 	Tenant string // the whole fleet if empty
-	Script string // all of the tenant if empty
+	Script string // all scripts of the tenant if empty
 	Types  []script.EventType
 }
 
@@ -111,8 +111,8 @@ func join(types []script.EventType) string {
 	return strings.Join(names, ", ")
 }
 
-// wants reports whether the event is one of the filter's. A freeze concerns each tenant, and a quota
-// of the tenant each of its scripts.
+// wants reports whether the filter selects the event. A freeze is an event of every tenant. A quota of a tenant is an
+// event of every script of the tenant.
 func (f *Filter) wants(e *script.Event) bool {
 	switch {
 	case !e.IsOf(f.Types):
@@ -125,8 +125,8 @@ func (f *Filter) wants(e *script.Event) bool {
 	return e.Tenant == f.Tenant && (e.Script == f.Script || e.Type == script.EventQuota)
 }
 
-// of reports whether the filter wants writes, and records.
-func (f *Filter) of() (writes, records bool) {
+// sources reports whether the filter can select writes, and records.
+func (f *Filter) sources() (writes, records bool) {
 	if len(f.Types) == 0 {
 		return true, true
 	}

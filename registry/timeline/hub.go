@@ -16,33 +16,33 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what a Hub keeps.
+// Bounds of a Hub.
 const (
 	hubEvents = 4096
 	hubBytes  = 4 << 20
-	// hubPast is how far back a hub that starts reads, in revisions of the store: watches go on after a
-	// restart without a new list.
+	// hubPast is the number of past revisions that a hub reads when it starts. So watches can resume after a restart
+	// without a new list.
 	hubPast = 10_000
 )
 
-// Hub follows the events of a store once for all who watch, and keeps the last ones. It is a
-// registry.Projection, so that it hears of a store that was restored from a backup. It is safe for
-// concurrent use.
+// Hub follows the events of a store for all watches, and keeps the newest events in memory. It is a
+// registry.Projection, so that it notices that the store was restored from a backup. It is safe for concurrent
+// use.
 type Hub struct {
-	store Store
-	log   *slog.Logger
-	again chan struct{} // has room for one: start anew
+	store   Store
+	log     *slog.Logger
+	restart chan struct{} // buffered: requests a restart
 
 	mu      sync.Mutex
 	located bool
 	epoch   int   // counts the starts
 	top     int64 // the store's mark at the start
-	base    int64 // what came up to it is not known here
-	head    int64 // of the last batch
+	base    int64 // the hub has no events up to this mark
+	head    int64 // the revision of the last batch
 	batches []hubBatch
 	events  int // of all batches
 	bytes   int
-	grown   chan struct{} // closed at each change; nil while nobody waits
+	changed chan struct{} // closed at each change; nil while nobody waits
 }
 
 type hubBatch struct {
@@ -51,20 +51,20 @@ type hubBatch struct {
 	bytes    int
 }
 
-// NewHub returns a hub that knows nothing until it runs.
+// NewHub returns a hub. It is empty until Run.
 func NewHub(store Store, log *slog.Logger) *Hub {
-	return &Hub{store: store, log: log, again: make(chan struct{}, 1)}
+	return &Hub{store: store, log: log, restart: make(chan struct{}, 1)}
 }
 
-// Reset implements registry.Projection: the store may be another one than before.
+// Reset implements registry.Projection. It requests a restart: the content of the store may have been replaced.
 func (h *Hub) Reset(registry.State) {
 	select {
-	case h.again <- struct{}{}:
-	default: // it starts anew already
+	case h.restart <- struct{}{}:
+	default: // a restart is pending
 	}
 }
 
-// Apply implements registry.Projection. The watch of events brings the write.
+// Apply implements registry.Projection. It does nothing: the hub gets writes from its own watch.
 func (h *Hub) Apply(registry.Transaction) {}
 
 // Run follows the store until ctx is done.
@@ -79,15 +79,15 @@ func (h *Hub) Run(ctx context.Context) {
 	})
 }
 
-// follow takes in what one watch yields. It returns nil if it is to start anew.
+// follow adds the batches of one watch. It returns nil to start again after Reset.
 func (h *Hub) follow(ctx context.Context, worked func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
-	anew := false
+	restarted := false
 	waiting.Go(func() {
 		select {
-		case <-h.again:
-			anew = true
+		case <-h.restart:
+			restarted = true
 			cancel()
 		case <-ctx.Done():
 		}
@@ -95,7 +95,7 @@ func (h *Hub) follow(ctx context.Context, worked func()) error {
 	err := h.watch(ctx, worked)
 	cancel()
 	waiting.Wait()
-	if anew {
+	if restarted {
 		h.forget()
 		return nil
 	}
@@ -122,7 +122,7 @@ func (h *Hub) watch(ctx context.Context, worked func()) error {
 	return errors.New("the watch ended")
 }
 
-// locate returns the mark after which to go on.
+// locate returns the mark after which the watch begins.
 func (h *Hub) locate(ctx context.Context) (int64, error) {
 	h.mu.Lock()
 	located, head := h.located, h.head
@@ -139,7 +139,7 @@ func (h *Hub) locate(ctx context.Context) (int64, error) {
 	return base, nil
 }
 
-// startFromNow gives up what the store has forgotten. It returns why.
+// startFromNow skips events that the store has compacted. It returns why.
 func (h *Hub) startFromNow(ctx context.Context, why error) error {
 	mark, err := h.store.Mark(ctx)
 	if err != nil {
@@ -154,25 +154,25 @@ func (h *Hub) start(base, top int64) {
 	defer h.mu.Unlock()
 	h.located, h.base, h.head, h.top = true, base, base, top
 	h.epoch++
-	h.touch()
+	h.notify()
 }
 
 func (h *Hub) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.located, h.batches, h.events, h.bytes = false, nil, 0, 0
-	h.touch()
+	h.notify()
 }
 
-func (h *Hub) touch() {
-	if h.grown != nil {
-		close(h.grown)
-		h.grown = nil
+func (h *Hub) notify() {
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
 	}
 }
 
-// add keeps the batch, and drops the oldest ones of what is too much. One batch is kept however large it
-// is: a transaction has 41 writes at most.
+// add adds the batch, and drops the oldest batches above the limits. It always keeps the newest one: a transaction has
+// at most 41 writes.
 func (h *Hub) add(b *Batch) {
 	batch := hubBatch{revision: b.Revision, events: sorted(b)}
 	for i := range batch.events {
@@ -193,10 +193,10 @@ func (h *Hub) add(b *Batch) {
 	}
 	clear(h.batches[:drop])
 	h.batches = h.batches[drop:]
-	h.touch()
+	h.notify()
 }
 
-// sizeOf is about how many bytes the event takes.
+// sizeOf estimates the bytes that the event takes.
 func sizeOf(e *script.Event) int {
 	size := 256 + len(e.ID) + len(e.Key) + len(e.Author) + len(e.Text)
 	for _, s := range e.Subjects {
@@ -205,26 +205,26 @@ func sizeOf(e *script.Event) int {
 	return size
 }
 
-// place is where a watch is.
+// place is the position of a watch.
 type place struct {
 	mark  int64
 	epoch int // of the hub
 }
 
-// after returns the events above the place, moves it to where these are all, and returns what is closed
-// when there are more; ok is false if some are not known here any more, or if the store was behind the
-// place when the hub started. While the hub is not located, nobody knows.
-func (h *Hub) after(at *place) (events []script.Event, grown <-chan struct{}, ok bool) {
+// after returns the events after the position, and moves it behind them. changed is closed when there are more.
+// ok is false if the hub has dropped some of these events, or if the store was behind the position when the hub
+// started. A hub that is not located returns no events.
+func (h *Hub) after(at *place) (events []script.Event, changed <-chan struct{}, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.grown == nil {
-		h.grown = make(chan struct{})
+	if h.changed == nil {
+		h.changed = make(chan struct{})
 	}
 	if !h.located {
-		return nil, h.grown, true
+		return nil, h.changed, true
 	}
 	if at.mark < h.base || at.epoch != 0 && at.epoch < h.epoch && at.mark > h.top {
-		return nil, h.grown, false
+		return nil, h.changed, false
 	}
 	at.epoch = h.epoch
 	from, _ := slices.BinarySearchFunc(h.batches, at.mark+1, func(b hubBatch, mark int64) int { return cmp.Compare(b.revision, mark) })
@@ -234,7 +234,7 @@ func (h *Hub) after(at *place) (events []script.Event, grown <-chan struct{}, ok
 			return events, closed, true
 		}
 	}
-	return events, h.grown, true
+	return events, h.changed, true
 }
 
 // now returns the epoch for a watch that begins.
@@ -244,7 +244,7 @@ func (h *Hub) now() int {
 	return h.epoch
 }
 
-// maxUpdate is how many events an Update has, about.
+// maxUpdate is the approximate maximum of events in an Update.
 const maxUpdate = 100
 
 var closed = func() chan struct{} {
@@ -253,26 +253,24 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// WatchRequest asks for the events from a token on; from now on if that is empty. It needs the roles that a
-// Request does.
+// WatchRequest selects the events after a token, or after now if it is empty. It needs the same roles as a Request.
 type WatchRequest struct {
 	By access.Identity
 	Filter
 	Token string
 }
 
-// Update is what a watch yields: events in the order in which they were recorded, or a newer token alone.
+// Update has events in the order in which they were recorded, or only a newer token.
 type Update struct {
 	Events []script.Event
-	Token  string // a watch from here goes on without a gap
+	Token  string // a new watch with it resumes without a gap
 }
 
-// tokenInterval is how often a watch gets a newer token if there are no events for it.
+// tokenInterval is how often a watch without events gets a newer token.
 const tokenInterval = 10 * time.Second
 
-// Watch yields events until ctx is done; an error is the last. It is a Conflict if the hub does not know
-// any more what came after the token. Who watches has no part in what the hub keeps: one that is too
-// slow gets that error, too.
+// Watch yields events until ctx is done or an error ends it. The error is a Conflict if the hub has dropped events
+// after the token. A watch that is too slow gets it, too: the hub keeps no events for slow watches.
 func (t *Timeline) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		at, err := t.begin(ctx, &req)
@@ -282,9 +280,9 @@ func (t *Timeline) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Update
 		}
 		ticker := time.NewTicker(tokenInterval)
 		defer ticker.Stop()
-		told := int64(-1) // the first update says that the watch has begun
+		sent := int64(-1) // the mark of the last update; the first update reports that the watch has begun
 		for due := true; ctx.Err() == nil; {
-			events, grown, ok := t.hub.after(&at)
+			events, changed, ok := t.hub.after(&at)
 			if !ok {
 				yield(Update{}, errTooOld())
 				return
@@ -292,17 +290,17 @@ func (t *Timeline) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Update
 			update := Update{Token: strconv.FormatInt(at.mark, 10)}
 			for i := range events {
 				if req.wants(&events[i]) {
-					update.Events = append(update.Events, shown(events[i], req.By))
+					update.Events = append(update.Events, redact(events[i], req.By))
 				}
 			}
-			if len(update.Events) > 0 || due && told != at.mark {
-				if told = at.mark; !yield(update, nil) {
+			if len(update.Events) > 0 || due && sent != at.mark {
+				if sent = at.mark; !yield(update, nil) {
 					return
 				}
 			}
 			due = false
 			select {
-			case <-grown:
+			case <-changed:
 			case <-ticker.C:
 				due = true
 			case <-ctx.Done():
@@ -311,12 +309,12 @@ func (t *Timeline) Watch(ctx context.Context, req WatchRequest) iter.Seq2[Update
 	}
 }
 
-// begin returns the place that the watch goes on from.
+// begin returns the position at which the watch begins.
 func (t *Timeline) begin(ctx context.Context, req *WatchRequest) (at place, err error) {
 	if err := req.validate(req.By); err != nil {
 		return at, err
 	}
-	at.epoch = t.hub.now() // before the mark: a hub that starts in between compares them
+	at.epoch = t.hub.now() // before Mark, so that after notices a hub that starts in between
 	now, err := t.store.Mark(ctx)
 	at.mark = now
 	if err != nil || req.Token == "" {

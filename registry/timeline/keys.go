@@ -11,35 +11,34 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Keys says which keys the registry has, by whose they are or what they are for.
+// Keys describes the keys of the registry by their owner or purpose.
 type Keys map[string]string
 
-// maxStateBytes is how large a State may be that has the keys; of more it has their digest.
+// maxStateBytes bounds a State with the keys. A larger one has their digest instead.
 const maxStateBytes = 2 << 10
 
-// state is what a record keeps of the keys.
+// state returns the State of a record of the keys.
 func (k Keys) state() string {
-	text, _ := json.Marshal(map[string]string(k)) // in the order of the names
+	text, _ := json.Marshal(map[string]string(k)) // sorted by name
 	if len(text) > maxStateBytes {
 		return script.DigestOf(text).String()
 	}
 	return string(text)
 }
 
-// KeyRecord records keys when they are others than those that are on record. It is for one goroutine.
+// KeyRecord stores a record when keys differ from the last record. It is for one goroutine.
 type KeyRecord struct {
 	recorder *Recorder
 	what     string
 	read     bool
-	state    string // on record; "" if none is
-	keys     Keys   // that is of; nil if that is not known
+	state    string // of the last record; "" if there is none
+	keys     Keys   // of the last record; nil if it has only a digest
 }
 
-// NewKeyRecord returns a record of the keys that are called so.
+// NewKeyRecord returns a KeyRecord for the kind of keys with this name.
 func NewKeyRecord(r *Recorder, what string) *KeyRecord { return &KeyRecord{recorder: r, what: what} }
 
-// Look records the keys that there are now, if they are news. Those of a registry that never had any
-// are none.
+// Look stores a record if now differs from the last record. A registry that never had keys needs no record.
 func (k *KeyRecord) Look(ctx context.Context, now Keys) error {
 	if err := k.load(ctx); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (k *KeyRecord) Look(ctx context.Context, now Keys) error {
 	return nil
 }
 
-// load reads what is on record.
+// load reads the last record.
 func (k *KeyRecord) load(ctx context.Context) error {
 	if k.read {
 		return nil
@@ -85,25 +84,25 @@ func (k *KeyRecord) load(ctx context.Context) error {
 	}
 }
 
-// changes says which keys differ from those on record.
+// changes returns the names of the keys that differ from the last record, and a text with the changes.
 func (k *KeyRecord) changes(now Keys) (names []string, text string) {
 	if k.keys == nil && k.state != "" {
 		return nil, "they are not those on record, which are too many to compare"
 	}
-	var said []string
+	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(union(k.keys, now))) {
 		before, after := orNone(k.keys[name]), orNone(now[name])
 		switch {
 		case k.state == "":
-			said = append(said, fmt.Sprintf("%s: %s (none was on record)", name, after))
+			parts = append(parts, fmt.Sprintf("%s: %s (none was on record)", name, after))
 		case before == after:
 			continue
 		default:
-			said = append(said, fmt.Sprintf("%s: %s, before %s", name, after, before))
+			parts = append(parts, fmt.Sprintf("%s: %s, before %s", name, after, before))
 		}
 		names = append(names, name)
 	}
-	return names, strings.Join(said, "; ")
+	return names, strings.Join(parts, "; ")
 }
 
 func union(a, b Keys) Keys {

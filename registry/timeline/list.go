@@ -15,42 +15,42 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Timeline answers who asks for events.
+// Timeline lists and watches events.
 type Timeline struct {
 	store    Store
 	hub      *Hub
 	searches *turns.Turns
 }
 
-// New returns the timeline of the store. The hub follows the same store.
+// New returns the timeline of the store. The hub must follow the same store.
 //
-// A search of the audit trail may read much to find little, and needs only the role read for one tenant. So two searches
-// run at a time, one of each caller, and a long one rests for three times its length.
+// A search of the audit trail can read many entries to find a few, and needs only the role read on one tenant. So at
+// most two searches run at a time, one per caller. A long search keeps its place for three times its duration after its
+// end.
 func New(store Store, hub *Hub) *Timeline {
 	return &Timeline{store: store, hub: hub, searches: turns.New(turns.Config{
 		Concurrent: 2, PerCaller: 1, RestFactor: 3, MinRest: 60 * time.Millisecond, Busy: "many others search the audit trail",
 	})}
 }
 
-// Request asks for a page of events. Those of a tenant need the role read for it, and those of the
-// fleet the role read for all tenants.
+// Request selects a page of events. It needs the role read for the tenant, or for all tenants if it names none.
 type Request struct {
 	By access.Identity
 	Filter
-	Since     time.Time // the zero Time: all that are kept
-	PageSize  int       // 0: registry.DefaultAuditPageSize; more than registry.MaxPageSize: that
-	PageToken string    // of the page before
+	Since     time.Time // the zero Time: all stored events
+	PageSize  int       // 0: registry.DefaultAuditPageSize; at most registry.MaxPageSize
+	PageToken string    // NextPageToken of the previous page
 }
 
-// Result is a page of events, newest first. A page may have none although others follow.
+// Result is a page of events, newest first. A page can be empty although more pages follow.
 type Result struct {
 	Events        []script.Event
 	NextPageToken string // "" on the last page
-	// WatchToken, on the first page, has Watch go on from here.
+	// WatchToken is on the first page. Watch with it begins after the listed events.
 	WatchToken string
 }
 
-// pageBytes bounds a page, so that its message stays below what gRPC clients accept by default (4 MiB).
+// pageBytes bounds a page, so that its message stays below the default limit of gRPC clients (4 MiB).
 const pageBytes = 2 << 20
 
 // List returns a page of events.
@@ -63,7 +63,7 @@ func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 	}
 	size := min(cmp.Or(req.PageSize, registry.DefaultAuditPageSize), registry.MaxPageSize)
 	var result Result
-	at, err := readPlaces(req.PageToken)
+	at, err := parseCursor(req.PageToken)
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,8 +73,8 @@ func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 			return Result{}, err
 		}
 		result.WatchToken = strconv.FormatInt(mark, 10)
-		writes, records := req.of()
-		at = places{WritesOver: !writes, RecordsOver: !records}
+		writes, records := req.sources()
+		at = cursor{WritesOver: !writes, RecordsOver: !records}
 	}
 	writes, records := &stream{place: at.Writes, over: at.WritesOver}, &stream{place: at.Records, over: at.RecordsOver}
 	if err := t.read(ctx, &req, size, writes, records); err != nil {
@@ -82,7 +82,7 @@ func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 	}
 	bytes := 0
 	for e := range merged(size, writes, records) {
-		result.Events = append(result.Events, shown(e, req.By))
+		result.Events = append(result.Events, redact(e, req.By))
 		if bytes += sizeOf(&e); bytes > pageBytes {
 			break
 		}
@@ -93,11 +93,11 @@ func (t *Timeline) List(ctx context.Context, req Request) (Result, error) {
 	return result, nil
 }
 
-// read reads what is next of both streams.
+// read reads the next items of both streams.
 func (t *Timeline) read(ctx context.Context, req *Request, size int, writes, records *stream) (err error) {
 	switch {
 	case writes.over:
-	case req.Script != "": // which costs the same however much else was written
+	case req.Script != "": // its cost does not depend on writes of other scripts
 		err = t.readHistory(ctx, req, writes)
 	default:
 		err = t.search(ctx, req, size, writes)
@@ -119,9 +119,9 @@ func (t *Timeline) search(ctx context.Context, req *Request, size int, writes *s
 	began := time.Now()
 	defer func() { end(time.Since(began)) }()
 	return readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
-		event := ofWrite(e)
-		return e.Change != "" && req.wants(&event) // one that cannot be read says nothing
-	}}, ofWrite)
+		event := eventOfWrite(e)
+		return e.Change != "" && req.wants(&event) // an unreadable entry has no Change
+	}}, eventOfWrite)
 }
 
 func readPage[T any](ctx context.Context, read func(context.Context, Query[T]) (Page[T], error), s *stream, q Query[T], event func(*T) script.Event) error {
@@ -137,8 +137,8 @@ func readPage[T any](ctx context.Context, read func(context.Context, Query[T]) (
 	return nil
 }
 
-// readHistory reads all lines of the script's history, of which there are registry.MaxHistory at most. Lines
-// that were imported are another registry's.
+// readHistory reads the script's history, at most registry.MaxHistory entries. It skips entries that were imported
+// from another registry.
 func (t *Timeline) readHistory(ctx context.Context, req *Request, s *stream) error {
 	name := script.Name{Tenant: req.Tenant, Script: req.Script}
 	lines, err := t.store.History(ctx, name)
@@ -154,7 +154,7 @@ func (t *Timeline) readHistory(ctx context.Context, req *Request, s *stream) err
 		after = script.Revision(n)
 	}
 	for i := range lines {
-		e := ofLine(name, &lines[i])
+		e := eventOfLine(name, &lines[i])
 		if e.Revision != 0 && (after == 0 || e.Revision < after) && !e.Time.Before(req.Since) && req.wants(&e) {
 			s.items = append(s.items, Item[script.Event]{e, strconv.FormatInt(int64(e.Revision), 10)})
 		}
@@ -162,17 +162,17 @@ func (t *Timeline) readHistory(ctx context.Context, req *Request, s *stream) err
 	return nil
 }
 
-// stream is what was read of a source of events, newest first.
+// stream has the items that were read from one source, newest first.
 type stream struct {
 	place string // where it begins
-	over  bool   // there is no more
+	over  bool   // the source has no more items
 	items []Item[script.Event]
 	used  int
 	next  string
 	down  time.Time
 }
 
-// end returns where to go on.
+// end returns the place at which the next page begins.
 func (s *stream) end() (place string, over bool) {
 	switch {
 	case s.over:
@@ -185,7 +185,8 @@ func (s *stream) end() (place string, over bool) {
 	return s.place, false
 }
 
-// merged yields at most limit events of the streams, newest first, as far down as all were read.
+// merged yields at most limit events of the streams, newest first. It stops at the time down to which all streams were
+// read.
 func merged(limit int, streams ...*stream) func(yield func(script.Event) bool) {
 	var horizon time.Time
 	for _, s := range streams {
@@ -212,26 +213,26 @@ func merged(limit int, streams ...*stream) func(yield func(script.Event) bool) {
 	}
 }
 
-// places are where a page ends in both sources.
-type places struct {
+// cursor is where a page ends in both sources.
+type cursor struct {
 	Writes      string `json:"w,omitempty"`
 	WritesOver  bool   `json:"wo,omitempty"`
 	Records     string `json:"r,omitempty"`
 	RecordsOver bool   `json:"ro,omitempty"`
 }
 
-// token is the page token that says so.
-func (p places) token() string {
+// token returns the page token; "" after the last page.
+func (p cursor) token() string {
 	if p.WritesOver && p.RecordsOver {
 		return ""
 	}
-	text, _ := json.Marshal(p) // of strings
+	text, _ := json.Marshal(p) // strings and bools: no error
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
 const maxTokenBytes = 512
 
-func readPlaces(token string) (p places, err error) {
+func parseCursor(token string) (p cursor, err error) {
 	if token == "" {
 		return p, nil
 	}
@@ -254,7 +255,7 @@ func sorted(b *Batch) []script.Event {
 	events := make([]script.Event, 0, len(b.Writes)+len(b.Records))
 	for i := range b.Writes {
 		if b.Writes[i].Change != "" {
-			events = append(events, ofWrite(&b.Writes[i]))
+			events = append(events, eventOfWrite(&b.Writes[i]))
 		}
 	}
 	for i := range b.Records {

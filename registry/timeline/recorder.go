@@ -39,13 +39,13 @@ type Note struct {
 	Tenant  string // "" for the fleet
 	Subject string // what it happened to, such as an agent; may be ""
 	About   string // part of the group: notes with different About are not counted together
-	Text    string // details; a record has those of its last note
+	Text    string // details; a record has the text of its last note
 }
 
 // Config of a Recorder.
 type Config struct {
 	Store Store
-	// Clock tells the time of events; time.Now if nil.
+	// Clock returns the time of events; time.Now if nil.
 	Clock func() time.Time
 	Log   *slog.Logger
 }

@@ -11,28 +11,26 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Store keeps the records, and has the writes. Errors are as those of a registry.Store.
+// Store stores records, and reads writes and records. Its errors are those of registry.Store.
 type Store interface {
 	// Mark returns the store's current position: no event so far has a higher revision.
 	Mark(ctx context.Context) (int64, error)
-	// History is that of a registry.Store.
+	// History is History of registry.Store.
 	History(ctx context.Context, name script.Name) ([]script.HistoryEntry, error)
-	// Writes returns a page of the audit trail, newest first. Like Audit of a registry.Store, it may
-	// return fewer than the limit, and say where to go on.
+	// Writes returns a page of the audit trail, newest first. Like Audit of registry.Store, it can return fewer
+	// entries than the limit although more follow.
 	Writes(ctx context.Context, q Query[script.AuditEntry]) (Page[script.AuditEntry], error)
 	// Records returns a page of the records, newest first.
 	Records(ctx context.Context, q Query[Record]) (Page[Record], error)
-	// PutRecords stores at most MaxBatch records in one transaction. It gives them revisions
-	// and ids. It removes the oldest records where a type has more than Kept says, and may leave a
-	// few more.
+	// PutRecords stores at most MaxBatch records in one transaction, and assigns their revisions and ids.
+	// It removes the oldest records of a type above Kept; a few more may stay.
 	PutRecords(ctx context.Context, records []Record) error
-	// WatchEvents yields each transaction above the mark that has writes or records, in
-	// order, until ctx is done or an error ends it. registry.ErrForgotten is in the error's chain
-	// if the store has forgotten some of them.
+	// WatchEvents yields each transaction after the mark that has writes or records, in order, until ctx is done or
+	// an error ends it. The error wraps registry.ErrForgotten if the store has compacted some of them.
 	WatchEvents(ctx context.Context, after int64) iter.Seq2[Batch, error]
 }
 
-// MaxBatch is the number of records that PutRecords stores at most.
+// MaxBatch is the maximum number of records in one PutRecords.
 const MaxBatch = 64
 
 // Kept is the number of records of the type that the store keeps, about. Each type has a limit of its own.
@@ -61,8 +59,8 @@ func KeptOfAll() (n int) {
 // Record is an event other than a write.
 type Record struct {
 	script.Event
-	// State is for events about keys: the next such event compares with it. These records do not expire, so that the
-	// registry knows which keys it had last.
+	// State is set for events about keys: the registry compares its keys with the last State. These records do not
+	// expire.
 	State string
 }
 
@@ -80,12 +78,13 @@ type Query[T any] struct {
 // Page is some of the items.
 type Page[T any] struct {
 	Items []Item[T]
-	// Next is where to go on; "" if there are no more. The page then has all down to the time Down.
+	// Next is where the next page begins; "" if there are no more items. If it is not "", the page has all items down to
+	// the time Down.
 	Next string
 	Down time.Time
 }
 
-// Item is one of a page, and its place.
+// Item is an item of a page, and its place.
 type Item[T any] struct {
 	Of    T
 	Place string

@@ -8,7 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// hour is the usage of each tenant in one, by the parts.
+// hour is the usage in one hour, by part and tenant.
 type hour [Parts]map[string]script.Usage
 
 func (h *hour) put(p Part) {
@@ -18,7 +18,7 @@ func (h *hour) put(p Part) {
 	}
 }
 
-// part returns the usage of the tenants of a part, in the order of their names.
+// part returns the usage of the tenants of a part, sorted by name.
 func (h *hour) part(number int) []script.TenantUsage {
 	all := make([]script.TenantUsage, 0, len(h[number]))
 	for tenant, u := range h[number] {
@@ -28,7 +28,7 @@ func (h *hour) part(number int) []script.TenantUsage {
 	return all
 }
 
-// add adds usage, and returns the parts that have changed. It leaves out tenants for which there is no room.
+// add adds usage, and returns the changed parts. It drops new tenants above maxTenants.
 func (h *hour) add(at time.Time, tenants map[string]*script.Usage) (parts []Part, dropped uint64) {
 	room := maxTenants
 	for _, part := range h {

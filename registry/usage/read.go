@@ -10,16 +10,15 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Filter says which usage.
+// Filter selects usage.
 type Filter struct {
 	Tenant string // all tenants if empty
-	// Since and Until are in the first hour and in the one after the last. The zero Times mean all that is kept, and what
-	// there is until now.
+	// Since is rounded down to an hour, and Until is rounded up. The zero Since means all stored usage, and the zero Until
+	// means now.
 	Since, Until time.Time
 }
 
-// Read yields what calls used, hour by hour, and in each hour in the order of the tenants. An error ends it. It holds
-// one hour in memory.
+// Read yields usage by hour, and in each hour sorted by tenant. An error ends it. It holds one hour in memory.
 func (l *Ledger) Read(ctx context.Context, f Filter) iter.Seq2[script.HourUsage, error] {
 	now := l.now().UTC()
 	from, until := now.Add(-script.UsageRetention).Truncate(time.Hour), now.Truncate(time.Hour).Add(time.Hour)
@@ -34,8 +33,8 @@ func (l *Ledger) Read(ctx context.Context, f Filter) iter.Seq2[script.HourUsage,
 		number = partOf(f.Tenant)
 	}
 	return func(yield func(script.HourUsage, error) bool) {
-		var one []script.HourUsage // of an hour
-		tell := func() bool {
+		var one []script.HourUsage // of the current hour
+		flush := func() bool {
 			slices.SortFunc(one, func(a, b script.HourUsage) int { return cmp.Compare(a.Tenant, b.Tenant) })
 			for _, u := range one {
 				if !yield(u, nil) {
@@ -50,7 +49,7 @@ func (l *Ledger) Read(ctx context.Context, f Filter) iter.Seq2[script.HourUsage,
 				yield(script.HourUsage{}, err)
 				return
 			}
-			if len(one) > 0 && !part.Hour.Equal(one[0].Hour) && !tell() {
+			if len(one) > 0 && !part.Hour.Equal(one[0].Hour) && !flush() {
 				return
 			}
 			for _, u := range part.Tenants {
@@ -59,6 +58,6 @@ func (l *Ledger) Read(ctx context.Context, f Filter) iter.Seq2[script.HourUsage,
 				}
 			}
 		}
-		tell()
+		flush()
 	}
 }

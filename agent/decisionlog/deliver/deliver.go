@@ -1,5 +1,5 @@
-// Package deliver brings records to collectors that may hang, refuse or be gone: it tries again
-// until they are back, and says in the log once a minute what is wrong.
+// Package deliver sends records to collectors that may hang, refuse or be unreachable. It retries, and logs errors at
+// most once a minute.
 package deliver
 
 import (
@@ -17,22 +17,21 @@ import (
 
 // Config of a Courier.
 type Config struct {
-	// Collector is what the log calls it. It holds no secret.
+	// Collector is its name in the log. It must have no secret.
 	Collector string
 	// Timeout of one attempt; 0 means 10 s.
 	Timeout time.Duration
-	// RetryMin and RetryMax bound the pause between two attempts, which doubles and has jitter; 0
-	// means 200 ms and 10 s.
+	// RetryMin and RetryMax bound the pause between attempts, which doubles and has jitter; 0 means 200 ms and 10 s.
 	RetryMin, RetryMax time.Duration
-	// Log gets what is wrong; nil means slog.Default().
+	// Log is for errors of the collector; nil means slog.Default().
 	Log *slog.Logger
 }
 
-// Courier brings records to one collector. It is for one goroutine.
+// Courier sends records to one collector. It is for one goroutine.
 type Courier struct {
 	cfg     Config
 	failing bool
-	said    time.Time // when the log was last told what is wrong
+	logged  time.Time // when an error was last logged
 
 	rejected decisionlog.Rejected
 }
@@ -54,11 +53,11 @@ func New(cfg Config) *Courier {
 	return &Courier{cfg: cfg}
 }
 
-// Permanent marks the error of an attempt that is of no use to repeat.
+// Permanent marks an error so that Send does not retry.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
-// Refuses reports whether the status of an HTTP answer means that the collector will never take these records. Other
-// errors are about the agent or the collector, such as a token that has expired: somebody can mend them.
+// Refuses reports whether the status of an HTTP response means that the collector will never accept these records. Other
+// errors are temporary, or somebody can fix them, such as an expired token.
 func Refuses(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
@@ -70,7 +69,7 @@ func Refuses(status int) bool {
 // maxRetryAfter is the longest pause that a collector can ask for.
 const maxRetryAfter = time.Minute
 
-// After marks the error of an attempt to repeat after the pause that the collector asks for.
+// After marks an error so that Send retries after the pause that the collector requested.
 func After(pause time.Duration, err error) error {
 	return &after{min(max(pause, 0), maxRetryAfter), err}
 }
@@ -83,8 +82,8 @@ type after struct {
 func (a *after) Error() string { return a.err.Error() }
 func (a *after) Unwrap() error { return a.err }
 
-// Send attempts to send so many records until the collector accepts them. It returns an error only if
-// ctx ended before; records that the collector refuses for good are counted, see Rejected.
+// Send calls attempt until the collector accepts the records, and counts them if it refuses them: see Rejected. It
+// returns an error only if ctx is done before. records is their number.
 func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx context.Context) error) error {
 	pauses := &backoff.ExponentialBackOff{
 		InitialInterval: c.cfg.RetryMin, MaxInterval: c.cfg.RetryMax, Multiplier: 2, RandomizationFactor: backoff.DefaultRandomizationFactor,
@@ -119,17 +118,17 @@ func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx contex
 	return nil
 }
 
-// Reject counts records that the collector does not take, or that are not sent to it.
+// Reject counts records that the collector refused, or that cannot be sent.
 func (c *Courier) Reject(records int, err error) {
 	c.rejected.Records += records
 	c.rejected.Err = err
-	if c.seldom() {
+	if c.logDue() {
 		c.cfg.Log.Warn("the collector of decisions refuses records; they are dropped. Others are logged once a minute",
 			"collector", c.cfg.Collector, "records", records, "error", err)
 	}
 }
 
-// Rejected returns what was refused since it was last called; nil if nothing was.
+// Rejected returns a decisionlog.Rejected with the records refused since its last call; nil if there are none.
 func (c *Courier) Rejected() error {
 	if c.rejected.Records == 0 {
 		return nil
@@ -140,19 +139,19 @@ func (c *Courier) Rejected() error {
 }
 
 func (c *Courier) fails(err error) {
-	if !c.failing || c.seldom() {
+	if !c.failing || c.logDue() {
 		c.cfg.Log.Warn("the collector of decisions does not take records; they wait, and the next ones are dropped when too many do",
 			"collector", c.cfg.Collector, "error", err)
-		c.said = time.Now()
+		c.logged = time.Now()
 	}
 	c.failing = true
 }
 
-// seldom reports whether a minute has passed since the log was last told.
-func (c *Courier) seldom() bool {
-	if time.Since(c.said) < time.Minute {
+// logDue reports whether the last log message is a minute old. Then the caller must log.
+func (c *Courier) logDue() bool {
+	if time.Since(c.logged) < time.Minute {
 		return false
 	}
-	c.said = time.Now()
+	c.logged = time.Now()
 	return true
 }

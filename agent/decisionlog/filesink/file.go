@@ -40,10 +40,10 @@ func Open(t *decisionlog.Target, env decisionlog.Env) (decisionlog.Sink, error) 
 // Config of a File.
 type Config struct {
 	Path string
-	// MaxBytes is the size from which the file is rotated: it becomes PATH.1, that PATH.2 and so on. 0
-	// means never.
+	// MaxBytes is the size at which the file is rotated: PATH becomes PATH.1, PATH.1 becomes PATH.2, and so on. 0 means
+	// never.
 	MaxBytes int64
-	// Keep is how many rotated files are kept.
+	// Keep is the number of rotated files to keep.
 	Keep int
 	Log  *slog.Logger
 }
@@ -52,9 +52,9 @@ type Config struct {
 type File struct {
 	cfg     Config
 	file    *os.File
-	device  bool  // which has no size
+	device  bool  // a character device, without a size
 	size    int64 // up to the end of the last whole record
-	part    bool  // there is something behind it
+	part    bool  // the file has an incomplete record after size
 	checked time.Time
 	buf     []byte
 }
@@ -64,13 +64,13 @@ var (
 	_ decisionlog.Syncer = (*File)(nil)
 )
 
-// New opens the file, for this process alone.
+// New opens the file, and locks it for this process.
 func New(cfg Config) (*File, error) {
 	f := &File{cfg: cfg}
 	return f, f.open()
 }
 
-// open opens the file, and cuts off what is behind the last whole line: nobody has taken it for written.
+// open opens the file, and cuts off an incomplete last line: its Write has not returned successfully.
 func (f *File) open() error {
 	if err := os.MkdirAll(filepath.Dir(f.cfg.Path), 0o700); err != nil {
 		return err
@@ -123,7 +123,7 @@ func wholeLines(file io.ReaderAt, size int64) (int64, error) {
 	return 0, nil
 }
 
-// keptBuffer is how many bytes are kept between writes.
+// keptBuffer bounds the buffer that is kept between writes.
 const keptBuffer = 1 << 20
 
 // Write implements decisionlog.Sink.
@@ -152,14 +152,14 @@ func (f *File) Write(_ context.Context, records [][]byte) error {
 	return nil
 }
 
-// cut removes the part of a record that could not be written, which the next one must not follow.
+// cut removes an incomplete record, so that the next one starts on a new line.
 func (f *File) cut() error {
 	err := f.file.Truncate(f.size)
 	f.part = err != nil
 	return err
 }
 
-// ready makes f.file the one to write.
+// ready opens, repairs or rotates the file if necessary.
 func (f *File) ready() error {
 	if f.file == nil {
 		return f.open()
@@ -187,7 +187,7 @@ func (f *File) ready() error {
 	return nil
 }
 
-// shorten goes on behind the last whole record, also if somebody has emptied the file.
+// shorten sets size to the end of the last whole record if another program has truncated the file.
 func (f *File) shorten() error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -205,7 +205,7 @@ func (f *File) shorten() error {
 	return nil
 }
 
-// moved reports whether somebody else has rotated or removed the file.
+// moved reports whether another program has rotated or removed the file.
 func (f *File) moved() bool {
 	have, err := f.file.Stat()
 	if err != nil {
@@ -221,8 +221,8 @@ func (f *File) reopen() error {
 	return errors.Join(old.Close(), f.open())
 }
 
-// rotate moves the file out of the way, and those before it as far as they have to go. Of a symbolic link, that
-// is its target.
+// rotate renames the file to PATH.1, and the rotated files up to the first free number. If the path is a symbolic link,
+// it renames the target.
 func (f *File) rotate() error {
 	path, err := filepath.EvalSymlinks(f.cfg.Path)
 	if err != nil {

@@ -6,5 +6,5 @@ import "os"
 
 func ownStdout() (*os.File, error) { return os.Stdout, nil }
 
-// lock is for systems without locks of files.
+// lock does nothing: these systems have no flock.
 func lock(*os.File) error { return nil }

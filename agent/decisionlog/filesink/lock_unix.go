@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownStdout returns standard output under another descriptor: a pipe that nobody reads any more is an
-// error then, and does not end the process.
+// ownStdout returns standard output under another descriptor. A write to a closed pipe then returns an error, and does
+// not end the process with SIGPIPE.
 func ownStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -18,5 +18,5 @@ func ownStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "stdout"), nil
 }
 
-// lock keeps other agents from writing the file.
+// lock prevents other agents from writing the file.
 func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }

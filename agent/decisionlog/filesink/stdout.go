@@ -23,20 +23,20 @@ func OpenStdout(t *decisionlog.Target, _ decisionlog.Env) (decisionlog.Sink, err
 	return NewStream(out), nil
 }
 
-// Stream is a sink that writes to what may not take all of it.
+// Stream is a sink for a writer that cannot be truncated, such as a pipe.
 type Stream struct {
 	w    io.Writer
 	buf  []byte
-	part bool // the last line is not whole
+	part bool // the last line is incomplete
 }
 
-// NewStream returns a sink that writes to w, which it does not close.
+// NewStream returns a sink that writes to w. It does not close w.
 func NewStream(w io.Writer) *Stream { return &Stream{w: w} }
 
 // Write implements decisionlog.Sink.
 func (s *Stream) Write(_ context.Context, records [][]byte) error {
 	s.buf = s.buf[:0]
-	if s.part { // which ends here, as what it is
+	if s.part { // end the incomplete line
 		s.buf = append(s.buf, '\n')
 	}
 	for _, record := range records {

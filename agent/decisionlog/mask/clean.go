@@ -27,14 +27,14 @@ var inText = func() (kinds [256]byte) {
 	return kinds
 }()
 
-// closes are what ends an object and a list.
+// closes has the closing brackets of an object and a list.
 var closes = [2]byte{'}', ']'}
 
-// clean reports whether the value is JSON as a record may have it, byte for byte: without space around
-// its parts. What is not may still be JSON.
+// clean reports whether the value is JSON that a record can have unchanged: valid UTF-8, without white space. A value
+// that is not clean can still be JSON.
 func clean(value []byte) bool {
 	s := scanner{in: value}
-	var lists uint64 // a bit for each of the lists and objects around: whether it is a list
+	var lists uint64 // a bit for each enclosing bracket: 1 for a list, 0 for an object
 	depth := 0
 	for {
 		switch c := s.peek(); c {
@@ -66,7 +66,7 @@ func clean(value []byte) bool {
 				return false
 			}
 		}
-		// A value, or the beginning of an empty list or object, is behind.
+		// After a value, or after the opening bracket of an empty list or object.
 		for depth > 0 && s.peek() == closes[lists&1] {
 			s.at++
 			lists >>= 1
@@ -98,7 +98,7 @@ func (s *scanner) cleanText() bool {
 	return err == nil && (plain || utf8.Valid(raw))
 }
 
-// IsTexts reports whether list is JSON texts with commas between them, without space; also if it is empty.
+// IsTexts reports whether list is empty, or JSON strings separated by commas without white space.
 func IsTexts(list []byte) bool {
 	s := scanner{in: list}
 	for len(list) > 0 {

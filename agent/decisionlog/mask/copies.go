@@ -6,20 +6,19 @@ import (
 	"math/bits"
 )
 
-// copies finds pieces of masked values in other texts. All texts are as JSON has them between quotes.
+// copies finds pieces of masked values in other texts. All texts are in the form that JSON has between quotes.
 type copies struct {
-	values []byte // with a 0 behind each, which no text has
-	// pieces is a hash table of all pieces of the values, and of whole values that are shorter, with zeros
-	// behind them; 0 is a free place.
+	values []byte // each ends with a 0, which no text has
+	// pieces is a hash table of all pieces of the values, and of shorter values, padded with zeros. 0 is a free slot.
 	pieces []uint64
-	short  uint8 // bit n: there is a value of n bytes
+	short  uint8 // bit n is set if there is a value of n bytes, shorter than a piece
 	built  bool
 }
 
-// Sizes of what is looked for, in bytes.
+// Sizes of copies that are found, in bytes.
 const (
-	piece = 8 // what two texts share at least, if one may have come of the other
-	least = 4 // of a value that is found as a whole
+	piece = 8 // a common substring of this length counts as a copy
+	least = 4 // shorter values are not searched
 )
 
 func (c *copies) reset() { c.values, c.built = c.values[:0], false }
@@ -28,7 +27,7 @@ func (c *copies) held() int { return cap(c.values) + 8*cap(c.pieces) }
 
 func (c *copies) any() bool { return len(c.values) > 0 }
 
-// add notes a masked value.
+// add adds a masked value.
 func (c *copies) add(text []byte) {
 	if len(text) >= least {
 		c.values = append(append(c.values, text...), 0)
@@ -36,7 +35,7 @@ func (c *copies) add(text []byte) {
 	}
 }
 
-// in reports whether the text has a piece of a masked value, or all of a short one.
+// in reports whether the text contains a piece of a masked value, or a short value as a whole.
 func (c *copies) in(text []byte) bool {
 	if !c.any() || len(text) < least {
 		return false
@@ -61,7 +60,7 @@ func (c *copies) in(text []byte) bool {
 	return false
 }
 
-// padded returns the first bytes of the text, with zeros behind it if it is shorter than a piece.
+// padded returns the first piece of the text, padded with zeros.
 func padded(text []byte) uint64 {
 	if len(text) >= piece {
 		return binary.LittleEndian.Uint64(text)
@@ -71,6 +70,7 @@ func padded(text []byte) uint64 {
 	return binary.LittleEndian.Uint64(p[:])
 }
 
+// build fills the hash table, unless it is up to date.
 func (c *copies) build() {
 	if c.built {
 		return
@@ -102,7 +102,7 @@ func (c *copies) insert(p uint64) {
 	c.pieces[at] = p
 }
 
-// find returns the place of p in the table.
+// find returns the slot of p in the table, or the free slot for it.
 func (c *copies) find(p uint64) (at int, found bool) {
 	mask := len(c.pieces) - 1
 	at = int(p*0x9E3779B97F4A7C15>>32) & mask

@@ -7,69 +7,68 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 )
 
-// Bounds of what a Masker takes.
+// Bounds of a Masker.
 const (
-	maxDepth    = 64 // of lists and objects in each other; engines take less
-	maxTexts    = 3  // texts of JSON in each other
+	maxDepth    = 64 // of nested lists and objects; engines have a lower limit
+	maxTexts    = 3  // of nested strings that contain JSON
 	maxPointers = 32 // that AppendMasked appends
 	maxPointer  = 1 << 10
 )
 
-// hidden is what stands in place of a masked value.
+// hidden replaces a masked value.
 const hidden = `"` + decision.Mask + `"`
 
 var errNotJSON = errors.New("not JSON")
 
-// Masker copies JSON values. Reset makes it ready for those of another record. It keeps its buffers, and
-// is not safe for concurrent use.
+// Masker copies JSON values, and masks parts of them. Call Reset before each record. It reuses its buffers, and is not
+// safe for concurrent use.
 type Masker struct {
 	scanner
 	out   []byte
 	masks walk
 	keeps walk
 
-	hiding int    // 1: what is copied now is below a path; 2: and in a text there
-	texts  int    // how many texts the value is in
-	query  bool   // the value that comes next is of a query string
-	scrub  bool   // copies of masked values are looked for
-	points []byte // JSON pointer to the value, as JSON has it in quotes
-	masked []byte // pointers, with commas between them
-	listed int    // how many these are
-	number int    // how many values were masked
-	copies copies
-	spare  []byte
+	hiding  int    // 1 inside a masked value; 2 inside JSON in a string of it
+	texts   int    // number of strings around the value that contain JSON
+	query   bool   // the next value is a query string
+	scrub   bool   // mask copies of masked values
+	pointer []byte // JSON pointer to the current value, escaped for JSON
+	masked  []byte // pointers to masked values, separated by commas
+	listed  int    // number of pointers in masked
+	number  int    // number of masked values
+	copies  copies
+	spare   []byte
 }
 
-// Reset makes m hide the values at the paths.
+// Reset starts a new record, in which m masks the values at these paths.
 func (m *Masker) Reset(masks *Paths) {
 	m.masks.paths, m.masks.hides = masks, true
 	m.masked, m.listed, m.number = m.masked[:0], 0, 0
 	m.copies.reset()
 }
 
-// Held returns how many bytes m keeps for its next values.
+// Held returns the size of the buffers of m, in bytes.
 func (m *Masker) Held() int {
-	return cap(m.points) + cap(m.masked) + cap(m.scratch) + cap(m.spare) + m.copies.held()
+	return cap(m.pointer) + cap(m.masked) + cap(m.scratch) + cap(m.spare) + m.copies.held()
 }
 
-// place is where in a value the masker is.
+// place is the position of the masker in a value.
 type place struct {
-	mask, keep set  // paths that are alive
-	kept       bool // all of the value is kept
+	mask, keep set  // paths that can match inside
+	kept       bool // the whole value is kept
 	depth      int
 }
 
-// Append appends the JSON value to dst without what is masked, and without what is at none of the paths of
-// keep, if that is not nil. It reports whether anything is left; dst is what it was otherwise. Pointer is
-// the value's JSON pointer in the record, which has no characters that JSON escapes. An error says that
-// the value is no JSON.
+// Append appends the JSON value to dst with masked parts replaced. If keep is not nil, it leaves out what is at none of
+// its paths. It reports whether anything is kept; otherwise dst does not change. pointer is the JSON pointer of the value
+// in the record, and must need no escapes. An error means that the value is not JSON.
 func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []byte, kept bool, err error) {
 	if m.masks.paths == nil && keep == nil && !m.scrub && clean(value) {
 		return append(dst, value...), true, nil
 	}
 	m.in, m.at, m.out = value, 0, dst
-	m.query = false // an error may have left it
-	m.points = append(m.points[:0], pointer...)
+	m.query = false // it can be set after an error
+	m.pointer = append(m.pointer[:0], pointer...)
 	m.keeps.paths = keep
 	alive, ends := m.masks.root()
 	p := place{mask: alive, kept: keep.Empty()}
@@ -77,7 +76,7 @@ func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []by
 		p.keep, p.kept = m.keeps.root()
 	}
 	start := len(m.out)
-	kept, err = m.maybe(p, ends)
+	kept, err = m.valueOrMask(p, ends)
 	if err == nil && !m.end() {
 		err = errNotJSON
 	}
@@ -88,8 +87,7 @@ func (m *Masker) Append(dst, value []byte, pointer string, keep *Paths) (to []by
 	return to, kept && err == nil, err
 }
 
-// Scrub hides in the value that dst has from there on, which Append has appended, what shares a piece of
-// text with a value that was masked.
+// Scrub masks copies of masked values in the value at dst[from:], which Append appended.
 func (m *Masker) Scrub(dst []byte, from int, pointer string) []byte {
 	if !m.copies.any() {
 		return dst
@@ -99,13 +97,13 @@ func (m *Masker) Scrub(dst []byte, from int, pointer string) []byte {
 	m.spare = append(m.spare[:0], dst[from:]...)
 	to, _, err := m.Append(dst[:from], m.spare, pointer, nil)
 	m.scrub, m.masks.paths = false, masks
-	if err != nil { // Append has appended it
+	if err != nil { // impossible: Append wrote the value
 		return append(to, hidden...)
 	}
 	return to
 }
 
-// Leaks reports whether the text shares a piece with a masked value.
+// Leaks reports whether the text contains a copy of a masked value, or of a piece of one.
 func (m *Masker) Leaks(text string) bool {
 	if !m.copies.any() {
 		return false
@@ -114,14 +112,14 @@ func (m *Masker) Leaks(text string) bool {
 	return m.copies.in(m.scratch)
 }
 
-// AppendMasked appends the JSON pointers of what was masked since Reset, with commas between them, and
-// reports whether those are all.
+// AppendMasked appends the JSON pointers of the values masked since Reset, separated by commas. It reports whether the
+// list is complete.
 func (m *Masker) AppendMasked(dst []byte) (to []byte, all bool) {
 	return append(dst, m.masked...), m.number == m.listed
 }
 
-// maybe copies the value, or what stands in its place if it is masked.
-func (m *Masker) maybe(p place, masked bool) (kept bool, err error) {
+// valueOrMask copies the value, or its mask if it is masked.
+func (m *Masker) valueOrMask(p place, masked bool) (kept bool, err error) {
 	if !masked || m.hiding > 0 {
 		return m.value(p)
 	}
@@ -133,29 +131,29 @@ func (m *Masker) maybe(p place, masked bool) (kept bool, err error) {
 	return m.hide(p), err
 }
 
-// hide puts in what stands for the value, unless it is not kept at all.
+// hide appends the mask of a value, unless nothing of the value is kept.
 func (m *Masker) hide(p place) (kept bool) {
 	if !p.kept && p.keep == 0 {
 		return false
 	}
 	m.out = append(m.out, hidden...)
-	m.note()
+	m.addPointer()
 	return true
 }
 
-// note notes the pointer of what is masked.
-func (m *Masker) note() {
+// addPointer adds the current pointer to the masked ones.
+func (m *Masker) addPointer() {
 	m.number++
-	if m.listed == maxPointers || len(m.points) > maxPointer {
+	if m.listed == maxPointers || len(m.pointer) > maxPointer {
 		return
 	}
 	if m.listed++; m.listed > 1 {
 		m.masked = append(m.masked, ',')
 	}
-	m.masked = append(append(append(m.masked, '"'), m.points...), '"')
+	m.masked = append(append(append(m.masked, '"'), m.pointer...), '"')
 }
 
-// value copies one value, and reports whether anything of it is kept.
+// value copies one value, and reports whether any part is kept.
 func (m *Masker) value(p place) (kept bool, err error) {
 	query := m.query
 	m.query = false
@@ -193,7 +191,7 @@ func (m *Masker) object(p place) (kept bool, err error) {
 	return m.each('{', '}', p, func(int) (bool, error) { return m.member(p) })
 }
 
-// each copies what is between two brackets: element copies the next element, and reports whether anything of it is kept.
+// each copies a list or an object. element copies the next element, and reports whether any part is kept.
 func (m *Masker) each(opening, closing byte, p place, element func(i int) (kept bool, err error)) (kept bool, err error) {
 	m.out = append(m.out, opening)
 	m.at++
@@ -205,7 +203,7 @@ func (m *Masker) each(opening, closing byte, p place, element func(i int) (kept 
 	}
 	first := true
 	for i := 0; ; i++ {
-		start, pointed := len(m.out), len(m.points)
+		start, pointerLen := len(m.out), len(m.pointer)
 		if !first {
 			m.out = append(m.out, ',')
 		}
@@ -213,7 +211,7 @@ func (m *Masker) each(opening, closing byte, p place, element func(i int) (kept 
 		if err != nil {
 			return false, err
 		}
-		m.points = m.points[:pointed]
+		m.pointer = m.pointer[:pointerLen]
 		if here {
 			first, kept = false, true
 		} else {
@@ -259,10 +257,10 @@ func (m *Masker) member(p place) (kept bool, err error) {
 	}
 	if m.scrub && m.copies.in(written) {
 		m.out = append(append(m.out[:begin], hidden...), ':')
-		m.points = append(m.points, "/"+decision.Mask...)
-		m.note()
+		m.pointer = append(m.pointer, "/"+decision.Mask...)
+		m.addPointer()
 	} else if m.scrub || p.mask != 0 {
-		m.point(written)
+		m.pushName(written)
 	}
 	inside := place{kept: p.kept, depth: p.depth + 1}
 	masked := false
@@ -277,7 +275,7 @@ func (m *Masker) member(p place) (kept bool, err error) {
 		return false, errNotJSON
 	}
 	m.at++
-	return m.maybe(inside, masked)
+	return m.valueOrMask(inside, masked)
 }
 
 func (m *Masker) list(p place) (kept bool, err error) {
@@ -290,22 +288,22 @@ func (m *Masker) list(p place) (kept bool, err error) {
 		defer m.keeps.leave(passed)
 	}
 	return m.each('[', ']', p, func(i int) (bool, error) {
-		m.points = strconv.AppendInt(append(m.points, '/'), int64(i), 10)
-		return m.maybe(inside, masked)
+		m.pointer = strconv.AppendInt(append(m.pointer, '/'), int64(i), 10)
+		return m.valueOrMask(inside, masked)
 	})
 }
 
-// point adds a name, as JSON has it in quotes, to the pointer.
-func (m *Masker) point(name []byte) {
-	m.points = append(m.points, '/')
+// pushName appends a name, escaped for JSON, to the pointer.
+func (m *Masker) pushName(name []byte) {
+	m.pointer = append(m.pointer, '/')
 	for _, c := range name {
 		switch c {
 		case '~':
-			m.points = append(m.points, '~', '0')
+			m.pointer = append(m.pointer, '~', '0')
 		case '/':
-			m.points = append(m.points, '~', '1')
+			m.pointer = append(m.pointer, '~', '1')
 		default:
-			m.points = append(m.points, c)
+			m.pointer = append(m.pointer, c)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package mask copies JSON for records without what they must not have: it hides the values at paths, and
-// copies of them, keeps chosen parts only, and lets nothing pass that is not JSON.
+// Package mask copies JSON into records. It masks the values at paths, and copies of these values. It can keep only
+// selected parts, and rejects everything that is not JSON.
 package mask
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// maxPaths is how many paths a Paths has at most: those of a script, and of its tenant.
+// maxPaths bounds a Paths: the paths of a script, and of its tenant.
 const maxPaths = 2 * script.MaxDecisionPaths
 
-// set is a set of paths by their numbers.
+// set is a bit set of path numbers.
 type set uint64
 
-// Paths are compiled paths. A nil one has none. They are immutable.
+// Paths are compiled paths. A nil Paths has none. They are immutable.
 type Paths struct {
 	names [][]string
 }
 
-// Nothing are paths of no value.
+// Nothing matches no value. Unlike nil, it is not Empty.
 var Nothing = &Paths{}
 
-// NewPaths compiles paths of names with dots between them; "" is a value itself. Those beyond maxPaths
-// are left out: no registry takes as many.
+// NewPaths compiles paths of names, separated by dots. The path "" is the value itself. NewPaths ignores paths beyond
+// maxPaths: no registry accepts as many.
 func NewPaths(lists ...[]string) *Paths {
 	var p Paths
 	for _, list := range lists {
@@ -52,19 +52,19 @@ func NewPaths(lists ...[]string) *Paths {
 // Empty reports whether there are no paths.
 func (p *Paths) Empty() bool { return p == nil }
 
-// every is the name that stands for all names, and for all items of a list.
+// every is the name that matches all names, and all items of a list.
 const every = "*"
 
-// walk is where in a value the paths are. It has a value for each of the three: a path is alive while
-// the names from the value's root to here are its first ones.
+// walk matches paths while the masker walks through a value. A path is alive at a place if its first names match the
+// names from the root of the value to this place.
 type walk struct {
 	paths *Paths
-	hides bool // what is at the paths: in doubt, a path ends
-	// behind counts for each path the lists that it went through without a name for their items.
+	hides bool // the paths mask: in doubt, a path matches
+	// behind counts for each path the lists that it passed without a name for their items.
 	behind [maxPaths]uint8
 }
 
-// root returns the paths that are alive at the root of a value, and whether one ends there.
+// root returns the paths that are alive at the root of a value, and whether a path ends there.
 func (w *walk) root() (alive set, ends bool) {
 	if w.paths == nil {
 		return 0, false
@@ -78,8 +78,8 @@ func (w *walk) root() (alive set, ends bool) {
 	return alive, false
 }
 
-// member returns the paths of alive that go through the member of an object, which is so deep in the
-// value, and whether one ends there.
+// member returns the paths of alive that continue in the member of an object at this depth, and whether a path ends
+// there.
 func (w *walk) member(alive set, depth int, name []byte) (through set, ends bool) {
 	name = bytes.TrimSpace(name)
 	dotted := alive != 0 && bytes.IndexByte(name, '.') >= 0
@@ -101,8 +101,8 @@ func (w *walk) member(alive set, depth int, name []byte) (through set, ends bool
 	return through, false
 }
 
-// dotted reports whether a path with these names left ends at the member, whose name has dots: "a.b" is at the
-// path a.b. A path that goes on behind it ends here only if it hides.
+// dotted reports whether a path with these remaining names ends at a member whose name has dots: the path a.b matches the
+// name "a.b". A path that continues after it ends here only if it hides.
 func (w *walk) dotted(names []string, name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		if len(names) == 0 || names[0] != every && !sameName(names[0], []byte(part)) {
@@ -113,9 +113,9 @@ func (w *walk) dotted(names []string, name string) bool {
 	return len(names) == 0 || w.hides
 }
 
-// list returns the paths of alive that go through the items of a list, and whether one ends at each of
-// them. A path without a name for the items goes on to their members: those are in passed until leave. A number
-// may be such a name, or an index: if the path hides, it ends.
+// list returns the paths of alive that continue in the items of a list, and whether a path ends at the items. A path
+// without a name for the items continues with their members: it is in passed until leave. A number can be a name or an
+// index, so a path that hides ends there.
 func (w *walk) list(alive set, depth int) (through, passed set, ends bool) {
 	for ; alive != 0; alive &= alive - 1 {
 		number := bits.TrailingZeros64(uint64(alive))
@@ -138,15 +138,14 @@ func (w *walk) list(alive set, depth int) (through, passed set, ends bool) {
 
 func isNumber(name string) bool { return strings.Trim(name, "0123456789") == "" }
 
-// leave ends what list began.
+// leave undoes list after the last item.
 func (w *walk) leave(passed set) {
 	for ; passed != 0; passed &= passed - 1 {
 		w.behind[bits.TrailingZeros64(uint64(passed))]--
 	}
 }
 
-// sameName reports whether both are one name in any case. A letter that only folds to an ASCII letter
-// counts as that one.
+// sameName reports whether both names are equal, ignoring case. It uses Unicode case folding.
 func sameName(want string, name []byte) bool {
 	if len(want) == len(name) {
 		same := true

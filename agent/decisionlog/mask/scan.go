@@ -9,11 +9,11 @@ import (
 type scanner struct {
 	in []byte
 	at int
-	// scratch is for a text that is needed for a moment.
+	// scratch is a temporary buffer.
 	scratch []byte
 }
 
-// next returns the next byte that is no space, without taking it; 0 at the end.
+// next skips white space, and returns the next byte without consuming it; 0 at the end.
 func (s *scanner) next() byte {
 	for ; s.at < len(s.in); s.at++ {
 		switch c := s.in[s.at]; c {
@@ -25,13 +25,13 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// end reports whether nothing but space is left.
+// end reports whether only white space is left.
 func (s *scanner) end() bool {
 	s.next()
 	return s.at == len(s.in)
 }
 
-// scanText returns what is between the quotes of a text; plain: it needs no escapes, and is ASCII.
+// scanText returns the bytes between the quotes of a string. plain is true if it is ASCII without escapes.
 func (s *scanner) scanText() (raw []byte, plain bool, err error) {
 	s.at++
 	plain = true
@@ -58,7 +58,7 @@ func (s *scanner) scanText() (raw []byte, plain bool, err error) {
 	return nil, false, errNotJSON
 }
 
-// escape returns the length of the escape that b begins with; 0 if it is none.
+// escape returns the length of the escape at the start of b; 0 if there is none.
 func escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -74,7 +74,7 @@ func escape(b []byte) int {
 	return 0
 }
 
-// hex4 returns the number of the \uXXXX that b begins with.
+// hex4 returns the code of the \uXXXX at the start of b.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -95,7 +95,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// decode appends the text that raw, which scanText returned, stands for.
+// decode appends the decoded form of raw, which scanText returned.
 func decode(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		c := raw[i]
@@ -138,8 +138,8 @@ func unescaped(c byte) byte {
 	return c
 }
 
-// appendText appends what JSON has between quotes for the text. It is the same for the same text. What is
-// not UTF-8 becomes U+FFFD.
+// appendText appends the text, escaped for JSON, without quotes. Equal texts have equal results. Invalid UTF-8 becomes
+// U+FFFD.
 func appendText(dst, text []byte) []byte {
 	const digits = "0123456789abcdef"
 	for i := 0; i < len(text); {
@@ -169,7 +169,7 @@ func appendText(dst, text []byte) []byte {
 	return dst
 }
 
-// AppendText appends the text as JSON.
+// AppendText appends the text as a JSON string.
 func AppendText(dst []byte, text string) []byte {
 	plain := true
 	for i := range len(text) {
@@ -187,7 +187,7 @@ func AppendText(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// scanScalar returns a number, true, false or null; nil for what is none of them.
+// scanScalar returns a number, true, false or null; nil if there is none of them.
 func (s *scanner) scanScalar() (token []byte, isNumber bool) {
 	literal := ""
 	switch s.peek() {
@@ -236,7 +236,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// digits takes digits, and reports whether there were any.
+// digits consumes digits, and reports whether there were any.
 func (s *scanner) digits() bool {
 	start := s.at
 	for c := s.peek(); '0' <= c && c <= '9'; c = s.peek() {

@@ -7,8 +7,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 )
 
-// text copies a text. A path that goes on into it goes into the JSON that it has, or into the query
-// string. What cannot be read is masked as a whole.
+// text copies a string. If a path continues inside, the string is read as JSON or as a query string. If that fails, the
+// whole string is masked.
 func (m *Masker) text(p place, query bool) (kept bool, err error) {
 	raw, plain, err := m.scanText()
 	if err != nil {
@@ -42,13 +42,13 @@ func (m *Masker) text(p place, query bool) (kept bool, err error) {
 	return p.kept, nil
 }
 
-// looksLikeJSON reports whether the text begins as JSON does that has names, and as no query string does.
+// looksLikeJSON reports whether the text begins like JSON that can have names. No query string begins like that.
 func looksLikeJSON(text []byte) bool {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\uFEFF")))
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == '"')
 }
 
-// inside copies a text that may be JSON with masked values, or masks it.
+// inside copies a string with JSON, and masks values in it. It masks the whole string if it is not JSON.
 func (m *Masker) inside(p place, text []byte) (kept bool) {
 	if m.texts == maxTexts {
 		return m.maskText(p, text)
@@ -63,16 +63,16 @@ func (m *Masker) inside(p place, text []byte) (kept bool) {
 	return p.kept
 }
 
-// read copies the JSON that the text is, and reports whether it is such.
+// read copies a text that is JSON. It returns false if the text is not JSON.
 func (m *Masker) read(p place, text []byte) (copied []byte, ok bool) {
-	outer, out, pointed := m.scanner, m.out, len(m.points)
+	outer, out, pointerLen := m.scanner, m.out, len(m.pointer)
 	m.texts++
 	m.scanner, m.out = scanner{in: bytes.TrimPrefix(text, []byte("\uFEFF"))}, nil
 	behind := m.masks.behind
 	_, err := m.value(p)
 	ok, copied = err == nil && m.end(), m.out
 	m.texts--
-	m.masks.behind, m.points, m.query = behind, m.points[:pointed], false
+	m.masks.behind, m.pointer, m.query = behind, m.pointer[:pointerLen], false
 	m.scanner, m.out = outer, out
 	return copied, ok
 }
@@ -82,18 +82,18 @@ func (m *Masker) maskText(p place, text []byte) (kept bool) {
 	return m.hide(p)
 }
 
-// addText notes a text that is masked, and those with escapes in it that a script may have read.
+// addText adds a masked text to the copies, and the strings of JSON in it: a script may have decoded them.
 func (m *Masker) addText(text []byte) {
 	m.addValue(text)
 	if m.texts < maxTexts && bytes.IndexByte(text, '\\') >= 0 {
 		was := m.hiding
 		m.hiding = 2
-		_, _ = m.read(place{kept: true}, text) // what is no JSON has none
+		_, _ = m.read(place{kept: true}, text) // if it is not JSON, there is nothing to add
 		m.hiding = was
 	}
 }
 
-// queryString copies a query string without the values of parameters that a path goes to.
+// queryString copies a query string, and masks the values of parameters at a path.
 func (m *Masker) queryString(p place, text []byte) (kept bool) {
 	if looksLikeJSON(text) {
 		return m.inside(p, text)
@@ -112,11 +112,11 @@ func (m *Masker) queryString(p place, text []byte) (kept bool) {
 			m.out = append(appendText(m.out, part), mark...)
 			continue
 		}
-		pointed := len(m.points)
+		pointerLen := len(m.pointer)
 		m.scratch = appendText(m.scratch[:0], parameter(name))
-		m.point(m.scratch)
-		m.note()
-		m.points = m.points[:pointed]
+		m.pushName(m.scratch)
+		m.addPointer()
+		m.pointer = m.pointer[:pointerLen]
 		m.addText(value)
 		m.out = append(append(appendText(m.out, name), "="+decision.Mask...), mark...)
 	}
@@ -124,7 +124,7 @@ func (m *Masker) queryString(p place, text []byte) (kept bool) {
 	return p.kept || p.keep != 0
 }
 
-// addValue notes a value as it came, and without the escapes of parameters and forms.
+// addValue adds a value to the copies: unchanged, and with the escapes of query strings and forms decoded.
 func (m *Masker) addValue(value []byte) {
 	m.scratch = appendText(m.scratch[:0], value)
 	m.copies.add(m.scratch)

@@ -1,6 +1,6 @@
-// Package natssink publishes decisions on NATS: each record is a message on a subject with its tenant,
-// its script and the agent. With JetStream, a record counts as accepted when a stream has stored it;
-// without, when the server has it, whoever listens.
+// Package natssink publishes decisions on NATS. Each record is a message on a subject with its tenant, script and agent.
+// With JetStream, a record is accepted when a stream has stored it. Without JetStream, it is accepted when the server has
+// received it, with or without subscribers.
 package natssink
 
 import (
@@ -32,18 +32,17 @@ type Config struct {
 	Agent    string // its name
 	// JetStream waits until a stream has stored the records.
 	JetStream bool
-	// Courier says how it tries again. Its Collector is set here.
+	// Courier configures retries. New sets its Collector and Log.
 	Courier deliver.Config
 
 	Log *slog.Logger // nil means slog.Default()
 }
 
-// Sink is a decisionlog.Sink. It has a connection of its own: what the registry announces does not wait
-// behind decisions.
+// Sink is a decisionlog.Sink. It has its own connection, so that decisions do not delay messages of the registry.
 type Sink struct {
 	cfg     Config
 	conn    *nats.Conn
-	stream  jetstream.JetStream // nil for none
+	stream  jetstream.JetStream // nil without JetStream
 	courier *deliver.Courier
 }
 
@@ -52,11 +51,11 @@ var _ decisionlog.Sink = (*Sink)(nil)
 const (
 	reconnectMin = 100 * time.Millisecond
 	reconnectMax = 2 * time.Second
-	// maxPending is how many records wait for the stream at once.
+	// maxPending bounds the records that wait for an acknowledgement of the stream.
 	maxPending = 1024
 )
 
-// New returns a sink, which connects in the background. An error means that it is misconfigured.
+// New returns a sink. It connects in the background. An error means that the configuration is wrong.
 func New(cfg Config) (*Sink, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -72,12 +71,12 @@ func New(cfg Config) (*Sink, error) {
 			pause := min(reconnectMax, reconnectMin<<min(max(rounds-1, 0), 10))
 			return pause/2 + rand.N(pause)
 		}),
-		nats.ReconnectBufSize(-1), // what is not sent is tried again
+		nats.ReconnectBufSize(-1), // no buffer: the courier retries
 		nats.Timeout(cfg.Courier.Timeout), nats.FlusherTimeout(cfg.Courier.Timeout),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.CustomInboxPrefix(cfg.Subjects.Acks(cfg.Agent)),
 		nats.NoCallbacksAfterClientClose(),
-		// The records are tried again, and then it is said what is wrong.
+		// The courier retries the records, and logs the error.
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			cfg.Log.Debug("NATS reports an error about decisions", "error", err)
 		}),
@@ -102,8 +101,8 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// Write publishes the records. If a connection ends meanwhile, it publishes again those that may not
-// have arrived: a message's id is the decision's, by which JetStream and others know it again.
+// Write publishes the records. If the connection fails, it publishes records again that may not have arrived. A message
+// has the id of the decision, so JetStream and consumers can remove duplicates.
 func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	waiting := make([]*nats.Msg, len(records))
 	for i, r := range records {
@@ -141,7 +140,7 @@ func (s *Sink) message(record []byte) *nats.Msg {
 		Tenant string `json:"tenant"`
 		Script string `json:"script"`
 	}
-	_ = json.Unmarshal(record, &head) // what cannot be read is of nobody
+	_ = json.Unmarshal(record, &head) // after an error, the subject has no names
 	name := script.Name{Tenant: head.Tenant, Script: head.Script}
 	if script.ValidateLabel("tenant", name.Tenant) != nil {
 		name.Tenant = wire.NoName
@@ -154,13 +153,13 @@ func (s *Sink) message(record []byte) *nats.Msg {
 		m.Header = nats.Header{nats.MsgIdHdr: {head.ID}}
 	}
 	if s.stream != nil {
-		m.Data = bytes.Clone(record) // which is kept until it is acknowledged
+		m.Data = bytes.Clone(record) // JetStream retains it until the acknowledgement
 	}
 	return m
 }
 
-// fitting returns the messages that the server takes, and how many are too large. Without a connection
-// nobody knows what it takes.
+// fitting returns the messages within the server's limit, and the number of larger ones. Before the first connection the
+// limit is not known.
 func (s *Sink) fitting(batch []*nats.Msg) (fit []*nats.Msg, large int) {
 	most := s.conn.MaxPayload()
 	for _, m := range batch {
@@ -173,7 +172,7 @@ func (s *Sink) fitting(batch []*nats.Msg) (fit []*nats.Msg, large int) {
 	return fit, large
 }
 
-// publish hands messages to the server, and returns those that are still to be sent with the error.
+// publish sends messages to the server. With an error, it returns the messages to send again.
 func (s *Sink) publish(ctx context.Context, batch []*nats.Msg) ([]*nats.Msg, error) {
 	before := s.conn.LastError()
 	for _, m := range batch {
@@ -187,8 +186,8 @@ func (s *Sink) publish(ctx context.Context, batch []*nats.Msg) ([]*nats.Msg, err
 	return batch, s.violation(before)
 }
 
-// violation returns the error if the server has refused something since the error before was the last.
-// It has come by the time of a flush, whose answer comes after it.
+// violation returns a permission violation that the server reported after the error before. Call it after a flush: the
+// server reports violations before it answers the flush.
 func (s *Sink) violation(before error) error {
 	if err := s.conn.LastError(); !same(err, before) && errors.Is(err, nats.ErrPermissionViolation) {
 		return deliver.Permanent(err)
@@ -196,10 +195,10 @@ func (s *Sink) violation(before error) error {
 	return nil
 }
 
-// same reports whether both are one error, and not only alike.
-func same(a, b error) bool { return a == b } //nolint:errorlint // each violation is an error of its own
+// same reports whether both are the same error value.
+func same(a, b error) bool { return a == b } //nolint:errorlint // each violation is a new value
 
-// store is publish, and waits until a stream has acknowledged the messages.
+// store publishes messages like publish, and waits until a stream has acknowledged them.
 func (s *Sink) store(ctx context.Context, batch []*nats.Msg) ([]*nats.Msg, error) {
 	before := s.conn.LastError()
 	futures := make([]jetstream.PubAckFuture, 0, len(batch))
@@ -235,7 +234,7 @@ func (s *Sink) store(ctx context.Context, batch []*nats.Msg) ([]*nats.Msg, error
 	return left, failure
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Sink) Close(context.Context) error {
 	s.conn.Close()
 	return nil

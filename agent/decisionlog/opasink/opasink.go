@@ -1,5 +1,5 @@
-// Package opasink sends decisions to collectors of OPA's decision logs: as POST of a JSON array,
-// compressed by gzip, to URL/logs.
+// Package opasink sends decisions to collectors of OPA decision logs: a POST of a JSON array, compressed with gzip, to
+// URL/logs.
 package opasink
 
 import (
@@ -29,17 +29,15 @@ const DefaultUploadBytes = 512 << 10
 
 // Config of a Sink.
 type Config struct {
-	// URL of the service: records go to URL/logs.
+	// URL of the service. Records go to URL/logs.
 	URL string
-	// UploadBytes bounds the JSON of one request before it is compressed; 0 means
-	// DefaultUploadBytes. A record that is larger is refused.
+	// UploadBytes bounds the uncompressed JSON of a request; 0 means DefaultUploadBytes. Larger records are rejected.
 	UploadBytes int
-	// TLS returns the configuration of the next connection to an https URL; nil means the system's
-	// certificates.
+	// TLS returns the configuration of the next connection to an https URL; nil means the system's certificates.
 	TLS func() (*tls.Config, error)
-	// Token returns the bearer token of the next request; nil for none.
+	// Token returns the bearer token of the next request; nil means no token.
 	Token func() (string, error)
-	// Courier says how it tries again. Its Collector is set here.
+	// Courier configures retries. New sets its Collector and Log.
 	Courier deliver.Config
 
 	Log *slog.Logger // nil means slog.Default()
@@ -55,7 +53,7 @@ type Sink struct {
 
 var _ decisionlog.Sink = (*Sink)(nil)
 
-// New returns a sink. It connects when it has something to send.
+// New returns a sink. It connects at the first Write.
 func New(cfg Config) (*Sink, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -74,7 +72,7 @@ func New(cfg Config) (*Sink, error) {
 	}, nil
 }
 
-// follow follows no redirect: the token is for the URL that was given.
+// follow follows no redirect: the token is only for the configured URL.
 func follow(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Bounds of a connection.
@@ -102,7 +100,7 @@ func transport(config func() (*tls.Config, error)) *http.Transport {
 	return t
 }
 
-// Write sends the records in chunks.
+// Write implements decisionlog.Sink. It sends the records in chunks.
 func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	for len(records) > 0 {
 		n := s.fit(records)
@@ -119,7 +117,7 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	return s.courier.Rejected()
 }
 
-// send sends the records in one request, or in smaller ones if that is too large for the collector.
+// send sends the records in one request, or in smaller ones if the collector refuses it as too large.
 func (s *Sink) send(ctx context.Context, records [][]byte) error {
 	body, err := pack(records)
 	if err != nil {
@@ -154,7 +152,8 @@ func (s *Sink) fit(records [][]byte) int {
 	return len(records)
 }
 
-// pack returns the body of a request. Its memory is its own: a request may read it after it has failed.
+// pack returns the body of a request. It does not reuse memory: the HTTP client can read a body after the request has
+// failed.
 func pack(records [][]byte) ([]byte, error) {
 	var body bytes.Buffer
 	z := gzip.NewWriter(&body)
@@ -163,7 +162,7 @@ func pack(records [][]byte) ([]byte, error) {
 		if i == 0 {
 			before = "["
 		}
-		_, _ = io.WriteString(z, before) // into memory
+		_, _ = io.WriteString(z, before) // a bytes.Buffer returns no errors
 		_, _ = z.Write(r)
 	}
 	_, _ = io.WriteString(z, "]")
@@ -190,23 +189,23 @@ func (s *Sink) post(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	const most = 64 << 10 // of an answer: what is longer costs the connection
+	const most = 64 << 10 // of a response; after a longer one, the connection is not reused
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, most))
-	_ = resp.Body.Close() // what it says is known
-	return answered(resp, text)
+	_ = resp.Body.Close() // the body was read
+	return checkResponse(resp, text)
 }
 
-// errTooLarge is the answer to a request that is too large for the collector.
+// errTooLarge means that a request is too large for the collector.
 var errTooLarge = errors.New("413 Request Entity Too Large")
 
-// answered returns what an answer says of the records.
-func answered(resp *http.Response, text []byte) error {
+// checkResponse returns the error of a response for the Courier; nil if the collector has accepted the records.
+func checkResponse(resp *http.Response, text []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	err := errors.New(resp.Status + said(text))
+	err := errors.New(resp.Status + excerpt(text))
 	if resp.StatusCode == http.StatusRequestEntityTooLarge {
-		return deliver.Permanent(fmt.Errorf("%w%s", errTooLarge, said(text)))
+		return deliver.Permanent(fmt.Errorf("%w%s", errTooLarge, excerpt(text)))
 	}
 	if deliver.Refuses(resp.StatusCode) {
 		return deliver.Permanent(err)
@@ -217,15 +216,15 @@ func answered(resp *http.Response, text []byte) error {
 	return err
 }
 
-// retryAfter returns the pause that the collector asks for.
+// retryAfter returns the pause that the collector requested.
 func retryAfter(header http.Header) (time.Duration, bool) {
-	const most = 1 << 20 // seconds; who waits bounds it further
+	const most = 1 << 20 // seconds; deliver.After has a lower bound
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	return time.Duration(min(seconds, most)) * time.Second, err == nil && seconds >= 0
 }
 
-// said returns the beginning of an answer, as a log can show it.
-func said(text []byte) string {
+// excerpt returns the start of a response as printable text.
+func excerpt(text []byte) string {
 	const most = 200
 	line := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -1,5 +1,5 @@
-// Package otlpsink sends decisions as log records of OpenTelemetry: the body is the record's JSON, and
-// the trace and the span are those of the call.
+// Package otlpsink sends decisions as log records of OpenTelemetry. The body is the record's JSON. The trace and span ids
+// are those of the call.
 package otlpsink
 
 import (
@@ -36,7 +36,7 @@ const (
 	EventName = "scriptorium.decision"
 )
 
-// Bounds of one export: collectors take 4 MiB over gRPC by default.
+// Bounds of one export. The default limit of collectors over gRPC is 4 MiB.
 const (
 	maxBytes   = 1 << 20
 	maxRecords = 512
@@ -44,11 +44,11 @@ const (
 
 // Config of a Sink.
 type Config struct {
-	// Exporter sends the records; it is not to try again itself. The sink closes it.
+	// Exporter sends the records. It must not retry. The sink closes it.
 	Exporter sdklog.Exporter
-	// Resource is the process that the records are of.
+	// Resource describes the process.
 	Resource *resource.Resource
-	// Courier says how it tries again. Its Collector is set here.
+	// Courier configures retries. New sets its Collector and Log.
 	Courier deliver.Config
 
 	Log *slog.Logger // nil means slog.Default()
@@ -79,22 +79,22 @@ func New(cfg Config) *Sink {
 // batch is the processor that collects records for the next export.
 type batch struct{ records []sdklog.Record }
 
-// OnEmit is sdklog.Processor's.
+// OnEmit implements sdklog.Processor.
 func (b *batch) OnEmit(_ context.Context, r *sdklog.Record) error {
 	b.records = append(b.records, r.Clone())
 	return nil
 }
 
-// Enabled is sdklog.Processor's.
+// Enabled implements sdklog.Processor.
 func (*batch) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
 
-// Shutdown is sdklog.Processor's.
+// Shutdown implements sdklog.Processor.
 func (*batch) Shutdown(context.Context) error { return nil }
 
-// ForceFlush is sdklog.Processor's.
+// ForceFlush implements sdklog.Processor.
 func (*batch) ForceFlush(context.Context) error { return nil }
 
-// Write exports the records.
+// Write implements decisionlog.Sink.
 func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	for len(records) > 0 {
 		s.batch.records = s.batch.records[:0]
@@ -106,7 +106,7 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 		}
 		accepted := 0
 		err := s.courier.Send(ctx, len(s.batch.records), func(ctx context.Context) (err error) {
-			accepted, err = answered(s.exporter.Export(ctx, s.batch.records), len(s.batch.records))
+			accepted, err = acceptedOf(s.exporter.Export(ctx, s.batch.records), len(s.batch.records))
 			return err
 		})
 		if err != nil {
@@ -116,22 +116,22 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			s.courier.Reject(rejected, errPartly)
 		}
 	}
-	clear(s.batch.records) // their texts are not needed any more
+	clear(s.batch.records) // release their memory
 	return s.courier.Rejected()
 }
 
-// errPartly is why records are missing that the collector has rejected among others.
+// errPartly is the error of records that a collector rejected in a partial success.
 var errPartly = errors.New("the collector has rejected them, and taken others of the same request")
 
 // emit adds the record to the batch.
 func (s *Sink) emit(record []byte) {
 	var head decision.Record
-	_ = json.Unmarshal(record, &head) // what cannot be read is text all the same
+	_ = json.Unmarshal(record, &head) // after an error, send the record without these fields
 	var r log.Record
 	r.SetTimestamp(head.Timestamp)
 	r.SetObservedTimestamp(time.Now())
 	r.SetEventName(EventName)
-	// Text that is not UTF-8 would make the whole request void.
+	// Invalid UTF-8 would make the whole request fail.
 	r.SetBody(attribute.StringValue(string(bytes.ToValidUTF8(record, []byte("\uFFFD")))))
 	severity := log.SeverityInfo
 	if head.Outcome != decision.OutcomeOK {
@@ -159,7 +159,7 @@ func (s *Sink) emit(record []byte) {
 func spanOf(head *decision.Record) trace.SpanContext {
 	var cfg trace.SpanContextConfig
 	if len(head.TraceID) == 2*len(cfg.TraceID) {
-		_, _ = hex.Decode(cfg.TraceID[:], []byte(head.TraceID)) // an id that is none is an id of nothing
+		_, _ = hex.Decode(cfg.TraceID[:], []byte(head.TraceID)) // an invalid id does no harm
 	}
 	if len(head.SpanID) == 2*len(cfg.SpanID) {
 		_, _ = hex.Decode(cfg.SpanID[:], []byte(head.SpanID))
@@ -167,11 +167,11 @@ func spanOf(head *decision.Record) trace.SpanContext {
 	return trace.NewSpanContext(cfg)
 }
 
-// partial matches what the exporters say of records that were rejected among others.
+// partial matches the exporters' error of a partial success.
 var partial = regexp.MustCompile(`OTLP partial success: .* \((\d+) logs rejected\)`)
 
-// answered returns how many of the records the collector has accepted. The error is one of the courier's.
-func answered(err error, records int) (accepted int, _ error) {
+// acceptedOf returns how many of the records the collector has accepted, and the error for the Courier.
+func acceptedOf(err error, records int) (accepted int, _ error) {
 	if err == nil {
 		return records, nil
 	}
@@ -181,18 +181,18 @@ func answered(err error, records int) (accepted int, _ error) {
 		}
 		return 0, deliver.Permanent(err)
 	}
-	if passes(err) {
+	if isTemporary(err) {
 		return 0, err
 	}
 	return 0, deliver.Permanent(err)
 }
 
-// httpStatus matches what the exporter over HTTP says of an answer.
+// httpStatus matches the HTTP exporter's error of a response.
 var httpStatus = regexp.MustCompile(`^failed to send logs to \S+: (\d{3}) `)
 
-// passes reports whether the error may be gone at the next attempt. Errors of unknown kinds are not: one that stays
-// would hold up all records for ever.
-func passes(err error) bool {
+// isTemporary reports whether a retry can succeed. Errors of unknown kinds are permanent: otherwise one of them could
+// block all records.
+func isTemporary(err error) bool {
 	if s, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
@@ -211,7 +211,7 @@ func passes(err error) bool {
 	_, isURL := errors.AsType[*url.Error](err)
 	_, isNet := errors.AsType[net.Error](err)
 	return isURL || isNet || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		strings.Contains(err.Error(), "retry-able request failure") // of the exporter over HTTP, which has no type for others
+		strings.Contains(err.Error(), "retry-able request failure") // the HTTP exporter has no type for it
 }
 
 // Close closes the exporter.

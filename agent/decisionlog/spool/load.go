@@ -16,20 +16,20 @@ import (
 
 const (
 	suffix     = ".records"
-	unreadable = ".unreadable" // behind suffix, of a file that the disk does not return
+	unreadable = ".unreadable" // appended to the name of a file that cannot be read completely
 )
 
 func (s *Spool) path(number uint64) string {
 	return filepath.Join(s.cfg.Dir, fmt.Sprintf("%020d%s", number, suffix))
 }
 
-// load reads which records there are.
+// load reads the existing segments.
 func (s *Spool) load() error {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries { // in order of their names, and so of their numbers
+	for _, entry := range entries { // sorted by name, and so by number
 		number, err := strconv.ParseUint(strings.TrimSuffix(entry.Name(), suffix), 10, 64)
 		if err != nil || !strings.HasSuffix(entry.Name(), suffix) {
 			continue
@@ -53,7 +53,7 @@ func (s *Spool) loadSegment(number uint64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // which was read
+	defer func() { _ = f.Close() }() // read-only
 	data, err := io.ReadAll(f)
 	if err != nil {
 		s.cfg.Log.Error("a file of the decision log's spool cannot be read to its end; sinks do not get the records after the offset, and the file is kept with the suffix "+unreadable,
@@ -63,7 +63,7 @@ func (s *Spool) loadSegment(number uint64) (*segment, error) {
 	for at := len(magic); at < len(data); {
 		tenant, _, size := frame(data[at:])
 		if size == 0 {
-			at += damaged(data[at:])
+			at += damageLen(data[at:])
 			continue
 		}
 		at += size
@@ -95,9 +95,9 @@ func frame(data []byte) (tenant, record []byte, size int) {
 	return body[1:n], body[n:], frameHeader + length
 }
 
-// damaged returns how many bytes of damage are at the start of data: up to the next whole frame, or all. Records
-// are JSON and have no zero byte, so a call cannot smuggle a frame into its record.
-func damaged(data []byte) int {
+// damageLen returns the number of damaged bytes at the start of data: up to the next whole frame, or all. Records are
+// JSON and have no zero byte, so a call cannot smuggle a frame into its record.
+func damageLen(data []byte) int {
 	for at := 1; at < len(data); at++ {
 		zero := bytes.IndexByte(data[at:], 0) // every length up to maxFrame begins with it
 		if zero < 0 {
@@ -111,14 +111,14 @@ func damaged(data []byte) int {
 	return len(data)
 }
 
-// begin makes the next segment.
+// begin creates the next segment.
 func (s *Spool) begin() (*segment, error) {
 	s.mu.Lock()
 	number := uint64(1)
 	if last := s.last(); last != nil {
 		number = last.number + 1
 	}
-	for _, r := range s.readers { // whose position may be behind the last segment
+	for _, r := range s.readers { // a position may be beyond the last segment
 		number = max(number, r.number+1)
 	}
 	s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Spool) begin() (*segment, error) {
 	return g, nil
 }
 
-// create makes the file of a segment: of the number, or of the next one that has no file.
+// create creates the file of a segment, with the first number from number on that has no file.
 func (s *Spool) create(number uint64) (*os.File, uint64, error) {
 	for {
 		f, err := os.OpenFile(s.path(number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -156,7 +156,7 @@ func (s *Spool) create(number uint64) (*os.File, uint64, error) {
 	}
 }
 
-// makeDir makes the folder, durably.
+// makeDir creates the folder durably.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -164,7 +164,7 @@ func makeDir(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// syncDir makes the names in the folder durable.
+// syncDir makes the entries of the folder durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -10,33 +10,34 @@ import (
 	"slices"
 )
 
-// Reader brings the records of a spool to one sink, each at least once. One goroutine uses it.
+// Reader reads the records of a spool for one sink, each at least once. It is for one goroutine.
 type Reader struct {
 	spool *Spool
-	path  string // of the file that says how far it is
+	path  string // of the file with its position
 	ready chan struct{}
 
-	// It is done with all records before the offset of the segment. Guarded by Spool.mu.
+	// The committed position: a segment, and an offset in it. Guarded by Spool.mu.
 	number uint64
 	offset int64
 
-	read    int64 // of the segment: Advance makes it offset
+	// The position after the last Next. Advance commits it.
 	reading uint64
-	file    *os.File // of that segment
+	read    int64
+	file    *os.File // of the segment reading
 	buf     []byte
 	lost    int // since TakeLost
 }
 
-// readBytes is about how many bytes Next returns.
+// readBytes is the approximate number of bytes that Next returns.
 const readBytes = 256 << 10
 
-// Reader returns the one of the sink with the name, which goes on where it was. All readers are there
-// before the first Append, and no two have the same name.
+// Reader returns the reader of the sink with this name. It resumes at its last position. Create all readers before the
+// first Append, with unique names.
 func (s *Spool) Reader(name string) *Reader {
 	r := &Reader{spool: s, path: filepath.Join(s.cfg.Dir, name+".cursor"), ready: make(chan struct{}, 1)}
 	if text, err := os.ReadFile(r.path); err == nil {
 		if _, err := fmt.Sscanf(string(text), "%d %d\n", &r.number, &r.offset); err != nil {
-			r.number, r.offset = 0, 0 // it begins anew: some come twice
+			r.number, r.offset = 0, 0 // it starts over: the sink gets records again
 		}
 	}
 	s.mu.Lock()
@@ -47,7 +48,7 @@ func (s *Spool) Reader(name string) *Reader {
 	return r
 }
 
-// Ready has an element when there may be records.
+// Ready returns a channel that has an element when there may be new records.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
 func (r *Reader) wake() {
@@ -57,8 +58,8 @@ func (r *Reader) wake() {
 	}
 }
 
-// Next appends the next records to lines; none are all that there are. They are valid until the next
-// call. The same ones come again until Advance.
+// Next appends the next records to lines, or nothing if there are none. They are valid until the next call. Next returns
+// the same records again until Advance.
 func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 	for {
 		g, from := r.position()
@@ -66,7 +67,7 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 			return lines, nil
 		}
 		if err := r.open(g.number); errors.Is(err, fs.ErrNotExist) {
-			r.lose(g, from, g.size, "a file of the decision log's spool is gone, and its records are lost: another program removed it")
+			r.skip(g, from, g.size, "a file of the decision log's spool is gone, and its records are lost: another program removed it")
 			continue
 		} else if err != nil {
 			return lines, err
@@ -79,7 +80,7 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 		before := len(lines)
 		all, end := split(lines, data)
 		lines = all
-		if len(lines) == before && n < g.size-from { // the first one is larger
+		if len(lines) == before && n < g.size-from { // the first record is larger than readBytes
 			if data, err = r.load(from, min(g.size-from, frameHeader+maxFrame)); err != nil {
 				return lines, err
 			}
@@ -93,16 +94,16 @@ func (r *Reader) Next(lines [][]byte) ([][]byte, error) {
 			return lines, err
 		}
 		to := g.size
-		if next := damaged(data); next < len(data) {
+		if next := damageLen(data); next < len(data) {
 			to = from + int64(next)
 		}
-		r.lose(g, from, to, "records in the decision log's spool are damaged and lost")
+		r.skip(g, from, to, "records in the decision log's spool are damaged and lost")
 		r.buf = nil // it has the rest of the file
 	}
 }
 
-// lose skips what was committed and cannot be read any more, and counts its records.
-func (r *Reader) lose(g *segment, from, to int64, why string) {
+// skip skips committed records that can no longer be read, and counts them as lost.
+func (r *Reader) skip(g *segment, from, to int64, why string) {
 	r.spool.cfg.Log.Error(why, "path", r.spool.path(g.number), "offset", from, "bytes", to-from, "reader", filepath.Base(r.path))
 	mean := (g.size - int64(len(magic))) / max(int64(g.records), 1) // bytes of a record; the number of lost records is an estimate
 	r.lost += int((to - from + mean - 1) / mean)
@@ -110,15 +111,15 @@ func (r *Reader) lose(g *segment, from, to int64, why string) {
 	_ = r.Advance() // the next Advance writes the position again
 }
 
-// TakeLost returns about how many records were deleted or damaged before the reader got them, since the last
-// call.
+// TakeLost returns the approximate number of records that were lost since its last call, because they were deleted or
+// damaged.
 func (r *Reader) TakeLost() int {
 	n := r.lost
 	r.lost = 0
 	return n
 }
 
-// position returns the segment with the next records, as it is now, and where they are; nil for none.
+// position returns a copy of the segment with the next records, and their offset; nil if there are none.
 func (r *Reader) position() (*segment, int64) {
 	r.spool.mu.Lock()
 	defer r.spool.mu.Unlock()
@@ -170,7 +171,7 @@ func (r *Reader) load(from, n int64) ([]byte, error) {
 	return r.buf[:read], nil
 }
 
-// split appends the records of whole frames to lines, and returns where these end.
+// split appends the records of whole frames to lines, and returns where the frames end.
 func split(lines [][]byte, data []byte) (all [][]byte, end int) {
 	for {
 		_, record, size := frame(data[end:])
@@ -182,7 +183,7 @@ func split(lines [][]byte, data []byte) (all [][]byte, end int) {
 	}
 }
 
-// Advance says that the sink has what Next returned.
+// Advance commits the position after the records that Next returned.
 func (r *Reader) Advance() error {
 	r.spool.mu.Lock()
 	r.number, r.offset = r.reading, r.read
@@ -194,7 +195,7 @@ func (r *Reader) Advance() error {
 	}
 	r.spool.reclaim()
 	if err != nil {
-		return fmt.Errorf("note how far the sink is: %w", err) // after a restart, some come twice
+		return fmt.Errorf("note how far the sink is: %w", err) // after a restart, the sink gets records again
 	}
 	return nil
 }

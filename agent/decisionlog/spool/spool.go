@@ -1,5 +1,5 @@
-// Package spool keeps records on disk until all sinks have them. A record that it has accepted survives
-// the end of the process, and of the machine.
+// Package spool keeps records on disk until all sinks have them. A committed record survives a crash of the process or
+// the machine.
 package spool
 
 import (
@@ -16,9 +16,9 @@ import (
 
 // Config of a Spool.
 type Config struct {
-	// Dir is the folder of its files, which it makes.
+	// Dir is the folder of its files. The spool creates it.
 	Dir string
-	// MaxBytes of records are kept; more are refused.
+	// MaxBytes bounds the records in the spool. Append rejects more.
 	MaxBytes int64
 	Log      *slog.Logger
 }
@@ -27,12 +27,12 @@ type Config struct {
 type Spool struct {
 	cfg          Config
 	segmentBytes int64
-	wake         chan struct{} // has an element when there is something to commit, or to end
+	wake         chan struct{} // has an element when a batch is pending; closed by Close
 
 	mu       sync.Mutex
-	segments []*segment // in their order; the last one is written, unless it is sealed
-	next     *batch     // that is not being written yet; nil for none
-	held     int64      // bytes on disk, and of batches that are not yet
+	segments []*segment // in order; the last one is written, unless it is sealed
+	next     *batch     // the pending batch; nil if there is none
+	held     int64      // bytes on disk, and in pending batches
 	byTenant map[string]int64
 	readers  []*Reader
 	writing  bool
@@ -40,14 +40,14 @@ type Spool struct {
 	ended    chan struct{}
 }
 
-// segment is one file. What is in it up to size is committed.
+// segment is one file. Its content up to size is committed.
 type segment struct {
 	number   uint64
 	size     int64
 	records  int
 	byTenant map[string]int64
 	file     *os.File // nil when it is sealed
-	// unreadable: the disk did not return all of it. It is not removed.
+	// unreadable is set if a part of the file cannot be read. The file is kept.
 	unreadable bool
 }
 
@@ -71,7 +71,7 @@ var (
 
 const (
 	magic        = "scriptorium decisions 1\n"
-	frameHeader  = 8 // the length of what follows, and its CRC
+	frameHeader  = 8 // length and CRC of the body
 	maxFrame     = 1 << 20
 	maxSegment   = 8 << 20
 	leastSegment = 64 << 10
@@ -80,7 +80,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Open opens the spool in the folder, with what is in it. The caller closes it.
+// Open opens the spool in the folder, with its existing records. The caller must Close it.
 func Open(cfg Config) (*Spool, error) {
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("make the folder of the spool: %w", err)
@@ -96,8 +96,8 @@ func Open(cfg Config) (*Spool, error) {
 	return s, nil
 }
 
-// Append queues a record of the tenant to be committed together with others. Of all the room, a tenant
-// has at most as much as it leaves free. ErrFull says that there is none for it.
+// Append queues a record of the tenant, which is committed together with others. A tenant may hold at most as many bytes
+// as stay free. Otherwise the error is ErrFull.
 func (s *Spool) Append(tenant string, record []byte) (*Commit, error) {
 	if len(tenant) > maxTenant || len(record) > maxFrame/2 {
 		return nil, fmt.Errorf("a record of %d bytes is too large for the spool", len(record))
@@ -137,7 +137,7 @@ func appendFrame(dst []byte, tenant string, record []byte) []byte {
 	return dst
 }
 
-// Wait returns when the record is on disk, with an error if it may not be, or if ctx is done before.
+// Wait waits until the record is on disk. After an error, or if ctx is done before, the record may be missing.
 func (c *Commit) Wait(ctx context.Context) error {
 	select {
 	case <-c.batch.done:
@@ -151,14 +151,14 @@ func (c *Commit) Wait(ctx context.Context) error {
 	return c.batch.err
 }
 
-// Bytes returns how many bytes the spool holds.
+// Bytes returns the number of bytes that the spool holds.
 func (s *Spool) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
 }
 
-// Close commits what is queued, and ends.
+// Close commits the queued records, and closes the spool.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	closed := s.closed
@@ -189,7 +189,7 @@ func (s *Spool) run() {
 	s.commit()
 }
 
-// commit writes the batch that waits, if there is one. Those that come meanwhile make up the next.
+// commit writes the pending batch, if there is one. Records that are appended meanwhile form the next batch.
 func (s *Spool) commit() {
 	s.mu.Lock()
 	b := s.next
@@ -213,7 +213,7 @@ func (s *Spool) commit() {
 			last.byTenant[tenant] += size
 		}
 		if last.size >= s.segmentBytes {
-			_ = last.seal() // what is in it is durable
+			_ = last.seal() // its content is durable already
 		}
 	} else {
 		s.free(b.byTenant)
@@ -233,8 +233,8 @@ func (s *Spool) commit() {
 // errRemoved means that a record may be missing after a restart.
 var errRemoved = errors.New("another program removes the files of the spool")
 
-// write makes the batch durable behind what is committed in the segment, or in a new one. It retries once in a
-// new file if another program removed the first one.
+// write writes the batch durably: at the end of the segment, or in a new one. It retries once in a new file if another
+// program removed the first one.
 func (s *Spool) write(last *segment, b *batch) (*segment, error) {
 	for range 2 {
 		if last == nil || last.file == nil {
@@ -254,8 +254,7 @@ func (s *Spool) write(last *segment, b *batch) (*segment, error) {
 		} else if err = syncData(last.file); err == nil && s.linked(last) {
 			return last, nil
 		}
-		// What is behind size is not committed, and after a sync that failed nobody knows what the disk has:
-		// the next batch goes into another file.
+		// After a failed sync, the content of the file after size is unknown. So the next batch goes into another file.
 		if err = errors.Join(err, last.seal()); err != nil {
 			return nil, err
 		}
@@ -273,7 +272,7 @@ func (s *Spool) linked(g *segment) bool {
 	return err == nil && os.SameFile(have, is)
 }
 
-// free gives room back. mu is held.
+// free frees the bytes of tenants. mu is held.
 func (s *Spool) free(byTenant map[string]int64) {
 	for tenant, size := range byTenant {
 		s.held -= size
@@ -293,7 +292,7 @@ func (s *Spool) last() *segment {
 	return s.segments[len(s.segments)-1]
 }
 
-// reclaim removes the segments that all readers are done with.
+// reclaim removes the segments that all readers have read.
 func (s *Spool) reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +315,7 @@ func (s *Spool) reclaim() {
 	}
 }
 
-// remove removes the file of a segment, or moves it out of the way if somebody may want to repair it.
+// remove removes the file of a segment, or renames an unreadable one so that somebody can repair it.
 func (s *Spool) remove(g *segment) error {
 	path := s.path(g.number)
 	if g.unreadable {
@@ -325,7 +324,7 @@ func (s *Spool) remove(g *segment) error {
 	return os.Remove(path)
 }
 
-// seal closes the file of a segment: nothing is written to it any more.
+// seal closes the file of a segment. No more records go into it.
 func (g *segment) seal() error {
 	if g.file == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package tracetest is a collector of traces for tests: it speaks OTLP over gRPC and HTTP, and can
-// hang, refuse and go away.
+// Package tracetest is a collector of traces for tests. It serves OTLP over gRPC and HTTP, and can hang, refuse and stop.
 package tracetest
 
 import (
@@ -25,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that the collector got.
+// Span is a span that the collector received.
 type Span struct {
 	*tracev1.Span
 
@@ -38,10 +37,10 @@ func (s Span) Trace() string { return hex.EncodeToString(s.GetTraceId()) }
 // ID is the id of the span.
 func (s Span) ID() string { return hex.EncodeToString(s.GetSpanId()) }
 
-// Parent is the id of the span above it; "" of a root.
+// Parent is the id of the parent span; "" for a root span.
 func (s Span) Parent() string { return hex.EncodeToString(s.GetParentSpanId()) }
 
-// Links are the ids of the spans that it is linked with.
+// Links returns the ids of the linked spans.
 func (s Span) Links() (ids []string) {
 	for _, link := range s.GetLinks() {
 		ids = append(ids, hex.EncodeToString(link.GetSpanId()))
@@ -49,7 +48,7 @@ func (s Span) Links() (ids []string) {
 	return ids
 }
 
-// Attribute returns an attribute as text; "" without it.
+// Attribute returns an attribute as text; "" if there is none.
 func (s Span) Attribute(key string) string { return textOf(s.GetAttributes(), key) }
 
 func textOf(attributes []*commonv1.KeyValue, key string) string {
@@ -79,7 +78,7 @@ func (s Span) String() string {
 	return fmt.Sprintf("%s %q %s<-%s (%s)", s.Trace(), s.GetName(), s.ID(), s.Parent(), s.Service)
 }
 
-// Collector is one that a test has started.
+// Collector is a collector of traces.
 type Collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 
@@ -89,9 +88,9 @@ type Collector struct {
 
 	mu      sync.Mutex
 	spans   []Span
-	grown   chan struct{}
+	changed chan struct{}
 	mode    mode
-	release chan struct{} // closed when requests do not hang any more
+	release chan struct{} // closed to end requests that hang
 	hanging int
 }
 
@@ -103,11 +102,11 @@ const (
 	hangs
 )
 
-// Start starts a collector, and has the environment name it: with the protocol, and without delay. The
+// Start starts a collector, and sets the environment so that spans go to it over the protocol with a short delay. The
 // test must not be parallel.
 func Start(t *testing.T, protocol string) *Collector {
 	t.Helper()
-	c := &Collector{grown: make(chan struct{}), release: make(chan struct{})}
+	c := &Collector{changed: make(chan struct{}), release: make(chan struct{})}
 	var endpoint string
 	if protocol == "grpc" {
 		c.Listen(t)
@@ -129,7 +128,7 @@ func Start(t *testing.T, protocol string) *Collector {
 	return c
 }
 
-// Listen starts the server of gRPC, where it was before.
+// Listen starts the gRPC server, at the address that it had before.
 func (c *Collector) Listen(t *testing.T) {
 	t.Helper()
 	address := c.address
@@ -146,7 +145,7 @@ func (c *Collector) Listen(t *testing.T) {
 	go func(s *grpc.Server) { _ = s.Serve(ln) }(c.server)
 }
 
-// Stop ends the server of gRPC.
+// Stop stops the gRPC server.
 func (c *Collector) Stop() {
 	if c.server != nil {
 		c.server.Stop()
@@ -154,13 +153,13 @@ func (c *Collector) Stop() {
 	}
 }
 
-// Refuse has the collector take nothing, and say so.
+// Refuse makes the collector answer with an error.
 func (c *Collector) Refuse() { c.set(refuses) }
 
-// Hang has the collector not answer.
+// Hang makes the collector not answer.
 func (c *Collector) Hang() { c.set(hangs) }
 
-// Take has the collector take spans again.
+// Take makes the collector accept spans again.
 func (c *Collector) Take() { c.set(takes) }
 
 func (c *Collector) set(m mode) {
@@ -173,7 +172,7 @@ func (c *Collector) set(m mode) {
 	}
 }
 
-// Export implements the service.
+// Export implements collectorv1.TraceServiceServer.
 func (c *Collector) Export(ctx context.Context, req *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	now, release := c.mode, c.release
@@ -202,10 +201,10 @@ func (c *Collector) noteHanging(n int) {
 	c.signal()
 }
 
-// signal wakes those who wait. The lock is held.
+// signal wakes Await. c.mu is held.
 func (c *Collector) signal() {
-	close(c.grown)
-	c.grown = make(chan struct{})
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 func (c *Collector) add(req *collectorv1.ExportTraceServiceRequest) {
@@ -222,7 +221,7 @@ func (c *Collector) add(req *collectorv1.ExportTraceServiceRequest) {
 	c.signal()
 }
 
-// serve is OTLP over HTTP.
+// serve handles OTLP over HTTP.
 func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	req := &collectorv1.ExportTraceServiceRequest{}
@@ -237,32 +236,32 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Spans are all that came.
+// Spans returns all received spans.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// patience is how long a test waits for what must come.
+// patience is the timeout of Await.
 const patience = 60 * time.Second
 
-// Await waits until the spans that came, or what else the test looks at, are enough, and returns them.
+// Await waits until enough returns true, and returns the spans. enough may also check other state of the test.
 func (c *Collector) Await(t *testing.T, what string, enough func([]Span) bool) []Span {
 	t.Helper()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	again := time.NewTicker(50 * time.Millisecond) // what else the test looks at may have changed
+	again := time.NewTicker(50 * time.Millisecond) // for other state that enough checks
 	defer again.Stop()
 	for {
 		c.mu.Lock()
-		spans, grown := slices.Clone(c.spans), c.grown
+		spans, changed := slices.Clone(c.spans), c.changed
 		c.mu.Unlock()
 		if enough(spans) {
 			return spans
 		}
 		select {
-		case <-grown:
+		case <-changed:
 		case <-again.C:
 		case <-timeout.C:
 			for _, s := range spans {
@@ -273,7 +272,8 @@ func (c *Collector) Await(t *testing.T, what string, enough func([]Span) bool) [
 	}
 }
 
-// AwaitSpan waits for the first span with the name that fits.
+// AwaitSpan waits for a span with this name for which fits returns true, and returns the first one. A nil fits accepts
+// all.
 func (c *Collector) AwaitSpan(t *testing.T, name string, fits func(Span) bool) (found Span) {
 	t.Helper()
 	c.Await(t, fmt.Sprintf("span %q that fits", name), func(spans []Span) bool {
