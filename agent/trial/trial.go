@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
+	"github.com/scriptorium-dev/scriptorium/script/expect"
 )
 
 // Config of a Tester.
@@ -226,9 +227,9 @@ const (
 // and need not be tried again.
 func (t *Tester) run(ctx context.Context, a *attempt, next script.Test) (_ *script.Error, sure bool) {
 	var reply gateway.Reply
-	call := gateway.Call{Script: script.Ref{Name: a.Script, Version: a.Version}.String(), Args: [][]byte{requestOf(next)}}
+	call := gateway.Call{Script: script.Ref{Name: a.Script, Version: a.Version}.String(), Args: [][]byte{expect.Argument(next)}}
 	err := t.cfg.Execute(ctx, &call, &reply)
-	verdict := judge(next, &reply, err)
+	verdict := expect.Check(next, &reply, err)
 	if verdict == nil {
 		return nil, true
 	}

@@ -15,15 +15,15 @@ const (
 
 // config returns the object in n as JSON, keys in order, so that equal settings
 // are equal bytes; nil for none.
-func (d *decoder) config(n *yaml.Node) json.RawMessage {
+func (d *decoder) config(n *yaml.Node, path string) json.RawMessage {
 	if n == nil {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fault(n, "spec.config", "is %s, want an object", describe(n))
+		d.fault(n, path, "is %s, want an object", describe(n))
 		return nil
 	}
-	return d.json(n, "spec.config")
+	return d.json(n, path)
 }
 
 func (d *decoder) configValue(n *yaml.Node, path string, depth int, budget *int) any {

@@ -121,7 +121,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.OnError = d.onError(fields["onError"])
 	m.Settings.Decisions = d.log(fields["log"])
 	m.Settings.Limits = d.limits(fields["limits"])
-	m.Settings.Config = d.config(fields["config"])
+	m.Settings.Config = d.config(fields["config"], "spec.config")
 	m.Settings.Rollout = d.rollout(fields["rollout"], rolloutField, m.Name)
 	m.Settings.Tests = d.tests(fields["tests"])
 	if n := fields["signature"]; n != nil {

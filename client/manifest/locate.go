@@ -66,6 +66,11 @@ func (m *Manifest) Position(line, column int) string {
 	return pos
 }
 
+// TestPosition returns the file and the line of the manifest's test with the index.
+func (m *Manifest) TestPosition(i int) (file string, line int) {
+	return m.File, m.fields[fmt.Sprintf("%s[%d]", testsField, i)].line
+}
+
 // Locate returns err with its place, an *Error that wraps it, if it is about the
 // source or about a field of the manifest: a *script.Error of a compiler or of the
 // registry. An error in the source without a line is where the entrypoint is

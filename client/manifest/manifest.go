@@ -82,8 +82,8 @@ func (m *Manifest) Statement() publisher.Statement {
 }
 
 // Load reads a manifest file, or all manifests of a folder: its files *.yaml,
-// *.yml and *.json in order of their names, neither hidden ones nor those in
-// folders below. An empty folder holds no manifests.
+// *.yml and *.json in order of their names, neither hidden ones, nor test files,
+// nor those in folders below. An empty folder holds no manifests.
 //
 // It returns the manifests that are right even when others are not; the error
 // then joins an *Error for each fault. Two manifests of one script are a fault
@@ -132,10 +132,10 @@ func manifestFiles(dir string) ([]string, error) {
 }
 
 // IsManifestFile reports whether Load would read a file of this name in a
-// folder.
+// folder. Test files are no manifests.
 func IsManifestFile(name string) bool {
 	base := filepath.Base(name)
-	if strings.HasPrefix(base, ".") {
+	if strings.HasPrefix(base, ".") || IsTestFile(base) {
 		return false
 	}
 	switch filepath.Ext(base) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 	"github.com/scriptorium-dev/scriptorium/script"
 	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
@@ -82,7 +83,7 @@ func (r *runner) judge(ctx context.Context, j *job) verdict {
 		return verdict{bad: err.Error()}
 	}
 	v := verdict{masked: maskedInput, partly: maskedResult && r.cfg.From == nil}
-	read := map[State]bool{}
+	read := map[offline.State]bool{}
 	to := r.run(ctx, r.cfg.To, &record, args, read)
 	var from ending
 	if r.cfg.From != nil {
@@ -219,26 +220,13 @@ func endingOf(record *decision.Record) (ending, error) {
 	return e, nil
 }
 
-// maxTries is how often a call runs that exceeds its timeout: other calls may be the reason.
-const maxTries = 3
-
 // run runs the call of the record with the version.
-func (r *runner) run(ctx context.Context, version *Version, record *decision.Record, args [][]byte, read map[State]bool) ending {
+func (r *runner) run(ctx context.Context, version *Version, record *decision.Record, args [][]byte, read map[offline.State]bool) ending {
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(record.ID)) // it never fails
-	var err error
-	for range maxTries {
-		w := newWorld(r.cfg.Values, record.Timestamp, seed.Sum64(), read)
-		inv := engine.Invocation{
-			Tenant: r.cfg.Script.Tenant, Script: r.cfg.Script.Script, Version: version.Number, OnResponse: record.OnResponse,
-			Args: args, Config: version.Spec.Config, Limits: version.Spec.Limits,
-			Host: w, Clock: w.clock, Random: w,
-		}
-		r.result.Reset()
-		if err = version.program.Run(ctx, &inv, &r.result); script.KindOf(err) != script.Timeout || ctx.Err() != nil {
-			break
-		}
-	}
+	err := version.program.Run(ctx, &offline.Call{
+		Name: r.cfg.Script, OnResponse: record.OnResponse, Args: args, Values: r.cfg.Values, Now: record.Timestamp, Seed: seed.Sum64(), Read: read,
+	}, &r.result)
 	if err != nil {
 		return ending{Decision: Decision{Outcome: string(script.KindOf(err)), Error: script.AsError(err).Error()}}
 	}

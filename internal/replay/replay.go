@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
 )
@@ -45,12 +46,12 @@ type Config struct {
 type Version struct {
 	Name string // as it is shown
 	script.Edition
-	program engine.Program
+	program *offline.Program
 }
 
 // Compile makes the version ready for a replay. An error is one of the engine's.
 func (v *Version) Compile(e engine.Engine) (err error) {
-	v.program, err = e.Compile(engine.Source{Code: v.Source, Entrypoint: v.Entrypoint})
+	v.program, err = offline.Compile(e, &v.Edition)
 	return err
 }
 
@@ -68,7 +69,7 @@ type Counts struct {
 	// Masked are those among Same and Different whose input has masks.
 	Masked int64
 	// Read says how many of Different used something that the record does not hold.
-	Read map[State]int64
+	Read map[offline.State]int64
 }
 
 // Compared returns how many decisions were compared.
@@ -93,7 +94,7 @@ type Different struct {
 	Parts []jsonvalue.Difference
 	More  bool
 	// Read is what either call used that the record does not hold.
-	Read []State
+	Read []offline.State
 }
 
 // Decision is what a call has ended with.
@@ -143,7 +144,7 @@ func Run(ctx context.Context, cfg *Config, files []File) (*Counts, error) {
 			return nil
 		})
 	}
-	counts := &Counts{Why: map[Reason]int64{}, Read: map[State]int64{}}
+	counts := &Counts{Why: map[Reason]int64{}, Read: map[offline.State]int64{}}
 	err := cfg.collect(ctx, counts, queue)
 	switch {
 	case errors.Is(err, errEnough): // a read that waits for input is not waited for

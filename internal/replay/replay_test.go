@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -165,7 +166,7 @@ func TestAgainstAnotherVersion(t *testing.T) {
 	if o.Same != 2 || o.Different != 1 || o.Why[replay.MaskedInput] != 1 || o.Why[replay.NoInput] != 1 || o.differences[0] != "f:3 /result/n 3 0" {
 		t.Errorf("%+v", o)
 	}
-	if want := map[replay.State]int64{replay.ReadRandom: 1, replay.ReadTime: 1}; !maps.Equal(o.Read, want) {
+	if want := map[offline.State]int64{offline.ReadRandom: 1, offline.ReadTime: 1}; !maps.Equal(o.Read, want) {
 		t.Errorf("read %v, want %v", o.Read, want)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	exitUnreadable   = 8
 	exitHeld         = 9
 	exitDiffers      = 10
+	exitTestFailed   = 11
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

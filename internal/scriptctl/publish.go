@@ -22,7 +22,8 @@ whether they are enabled. A new source becomes a version. A source that equals t
 latest version changes nothing.
 
 Publish reads and compiles all manifests first. If any is wrong, it shows all faults
-and sends nothing. Then it publishes one after the other. If the registry refuses one,
+and sends nothing. With --dry-run it also runs the tests of the manifests, as
+"scriptctl test" does. Then it publishes one after the other. If the registry refuses one,
 publish goes on with the others and exits with an error.
 
 A manifest with spec.version pins the script to that version. A manifest without it
@@ -100,7 +101,7 @@ func (a *app) publishCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "run the tests, let the registry check everything, and store nothing")
 	cmd.Flags().StringVar(&o.sign, "sign", "", "file of the publisher's private key to sign with")
 	cmd.Flags().BoolVar(&o.lift, "lift-hold", false, "lift a hold of the script, so that what is published runs")
 	must(cmd.MarkFlagFilename("sign"))
@@ -122,6 +123,11 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	}
 	if err := check(manifests); err != nil {
 		return err
+	}
+	if o.dryRun {
+		if err := a.dryRunTests(ctx, manifests); err != nil {
+			return err
+		}
 	}
 	if o.sign != "" {
 		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -53,7 +54,7 @@ type differenceView struct {
 	To         outcomeView    `json:"to"`
 	Parts      []partView     `json:"parts"`
 	More       bool           `json:"more,omitempty"` // more parts differ
-	Read       []replay.State `json:"read,omitempty"`
+	Read       []offline.State `json:"read,omitempty"`
 }
 
 type outcomeView struct {
@@ -147,7 +148,7 @@ func (p *replayPrinter) different(d *replay.Different) error {
 }
 
 // joined returns the names of states.
-func joined(states []replay.State) string {
+func joined(states []offline.State) string {
 	names := make([]string, len(states))
 	for i, s := range states {
 		names[i] = string(s)

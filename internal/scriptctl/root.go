@@ -24,6 +24,7 @@ const defaultRegistry = "unix:.scriptorium/registry.sock"
 
 // The groups of commands in the help.
 const (
+	groupWrite  = "write"
 	groupChange = "change"
 	groupRead   = "read"
 	groupRun    = "run"
@@ -62,7 +63,8 @@ Exit codes:
   8  the registry cannot read a record: see "scriptctl doctor"
   9  what runs did not change: somebody holds the script, or froze the registry
   10 replay: more decisions differ than --max-diff allows, none was compared, or the
-     log is damaged`
+     log is damaged
+  11 test: a test failed`
 
 // app is one run of scriptctl.
 type app struct {
@@ -113,7 +115,7 @@ func (a *app) root() *cobra.Command {
 	a.addConnectionFlags(root)
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 
-	root.AddGroup(&cobra.Group{ID: groupChange, Title: "Change scripts:"}, &cobra.Group{ID: groupRead, Title: "See and call scripts:"},
+	root.AddGroup(&cobra.Group{ID: groupWrite, Title: "Write scripts:"}, &cobra.Group{ID: groupChange, Title: "Change scripts:"}, &cobra.Group{ID: groupRead, Title: "See and call scripts:"},
 		&cobra.Group{ID: groupRun, Title: "Run a registry:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -122,6 +124,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
+	add(groupWrite, a.testCommand())
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),

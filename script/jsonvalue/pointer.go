@@ -10,6 +10,29 @@ var (
 	pointerUnescapes = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
+// Get returns what the JSON pointer leads to; found is false if there is no such part.
+func Get(v any, pointer string) (part any, found bool) {
+	for pointer != "" {
+		var name string
+		name, pointer = firstOf(pointer)
+		switch of := v.(type) {
+		case map[string]any:
+			if v, found = of[name]; !found {
+				return nil, false
+			}
+		case []any:
+			i, ok := indexIn(of, name)
+			if !ok {
+				return nil, false
+			}
+			v = of[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
 // Set puts part in the place of what the JSON pointer leads to, and returns the value after that.
 // It changes nothing, and set is false, if there is no such part.
 func Set(v any, pointer string, part any) (_ any, set bool) {

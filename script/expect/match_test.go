@@ -1,4 +1,4 @@
-package trial
+package expect
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -91,7 +90,7 @@ func FuzzMatch(f *testing.F) {
 			t.Errorf("%q is not as it is itself: %+v, %v", want, same, err)
 		}
 		// What is said of it can be sent, whatever they are.
-		e := judge(script.Test{Name: "t", Expect: want}, replyOf(t, got), nil)
+		e := Check(script.Test{Name: "t", Expect: want}, results{got}, nil)
 		if (e == nil) != (d == nil) {
 			t.Fatalf("%q with %q: %+v, judged %v", want, got, d, e)
 		}
@@ -101,16 +100,11 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-func replyOf(t *testing.T, results ...[]byte) *gateway.Reply {
-	t.Helper()
-	reply := &gateway.Reply{}
-	for _, r := range results {
-		if err := reply.Append(func(dst []byte) ([]byte, error) { return append(dst, r...), nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return reply
-}
+// results are values that a call returned.
+type results [][]byte
+
+func (r results) Len() int           { return len(r) }
+func (r results) Value(i int) []byte { return r[i] }
 
 func TestWhatIsSaidOfATestThatFailed(t *testing.T) {
 	long := strings.Repeat("é", 300)
@@ -144,11 +138,11 @@ func TestWhatIsSaidOfATestThatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.test.Name = "t"
-			var results [][]byte
+			var returned results
 			if c.got != "" {
-				results = append(results, []byte(c.got))
+				returned = append(returned, []byte(c.got))
 			}
-			e := judge(c.test, replyOf(t, results...), c.err)
+			e := Check(c.test, returned, c.err)
 			switch {
 			case e == nil && c.want != "":
 				t.Errorf("passes, want %s", c.want)

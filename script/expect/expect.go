@@ -1,4 +1,6 @@
-package trial
+// Package expect compares what a call returned with what a test of the script expects. Agents use it for candidates, and
+// scriptctl for files on a laptop, so that both agree.
+package expect
 
 import (
 	"encoding/json"
@@ -6,11 +8,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Bounds of what is said of a test that failed, in bytes.
+// Bounds of the message of a test that failed, in bytes.
 const (
 	maxMessage = 512
 	maxWhole   = 200 // of a value that is shown as it is, and not where it differs
@@ -18,19 +19,22 @@ const (
 	maxPath    = 120
 )
 
-// argument of a test that says nothing of its request.
-const argument = "{}"
+// Results are the values that a call returned.
+type Results interface {
+	Len() int
+	Value(i int) []byte
+}
 
-// requestOf returns the argument of the call.
-func requestOf(t script.Test) []byte {
+// Argument returns the argument of the test's call: {} if the test has no request.
+func Argument(t script.Test) []byte {
 	if t.Request == nil {
-		return []byte(argument)
+		return []byte("{}")
 	}
 	return t.Request
 }
 
-// judge returns why the test failed, given how its call ended; nil if it passed.
-func judge(t script.Test, reply *gateway.Reply, err error) *script.Error {
+// Check returns why the test failed, given how its call ended; nil if it passed.
+func Check(t script.Test, reply Results, err error) *script.Error {
 	switch {
 	case t.Error != "" && err == nil:
 		return failed(t, script.Script, "want an error of kind %s, got %s", t.Error, shown(first(reply), maxPart))
@@ -56,7 +60,7 @@ func judge(t script.Test, reply *gateway.Reply, err error) *script.Error {
 }
 
 // first returns the first result; a call without any has null.
-func first(reply *gateway.Reply) []byte {
+func first(reply Results) []byte {
 	if reply.Len() == 0 {
 		return []byte("null")
 	}

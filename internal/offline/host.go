@@ -1,4 +1,4 @@
-package replay
+package offline
 
 import (
 	"math"
@@ -11,62 +11,64 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// State is what a call can use that its record does not hold.
+// State is what a call can use besides its arguments.
 type State string
 
 // What there is of it.
 const (
-	ReadTime     State = "time" // a moment later than the record's
+	ReadTime     State = "time"
 	ReadRandom   State = "random numbers"
 	ReadValues   State = "values"
 	ReadCounters State = "counters"
 	ReadBuckets  State = "rate limits"
 )
 
-// world is what a call uses of its node: it is the engine.Host, the clock and the source of random
-// numbers. Each call has a new one, so that no call depends on those before it: counters are 0, and
-// buckets full.
-type world struct {
-	values   map[string][]byte
-	now      time.Time
+// host is what one call uses of its node: it is the engine.Host, the clock and the source of random numbers.
+type host struct {
+	call     *Call
 	random   rand.Source
 	counters map[string]float64
 	buckets  map[string]float64 // their tokens
-	read     map[State]bool
 }
 
-var _ engine.Host = (*world)(nil)
+var _ engine.Host = (*host)(nil)
 
-func newWorld(values map[string][]byte, now time.Time, seed uint64, read map[State]bool) *world {
-	return &world{values: values, now: now, random: rand.NewPCG(seed, 0), read: read}
+func (w *host) read(s State) {
+	if w.call.Read != nil {
+		w.call.Read[s] = true
+	}
 }
 
-func (w *world) clock() time.Time {
-	w.read[ReadTime] = true
-	return w.now
+func (w *host) clock() time.Time {
+	w.read(ReadTime)
+	return w.call.Now
 }
 
 // Uint64 is rand.Source's.
-func (w *world) Uint64() uint64 {
-	w.read[ReadRandom] = true
+func (w *host) Uint64() uint64 {
+	w.read(ReadRandom)
 	return w.random.Uint64()
 }
 
 // Log is engine.Host's.
-func (*world) Log(*engine.Invocation, engine.Level, string) {}
+func (w *host) Log(_ *engine.Invocation, level engine.Level, message string) {
+	if w.call.Log != nil {
+		w.call.Log(level, message)
+	}
+}
 
 // Value is engine.Host's.
-func (w *world) Value(_, key string) ([]byte, bool, error) {
-	w.read[ReadValues] = true
-	content, ok := w.values[key]
+func (w *host) Value(_, key string) ([]byte, bool, error) {
+	w.read(ReadValues)
+	content, ok := w.call.Values[key]
 	return content, ok, nil
 }
 
 // Keys is engine.Host's.
-func (w *world) Keys(_, prefix, after string, limit int) []string {
-	w.read[ReadValues] = true
+func (w *host) Keys(_, prefix, after string, limit int) []string {
+	w.read(ReadValues)
 	var keys []string
-	for key := range w.values {
+	for key := range w.call.Values {
 		if strings.HasPrefix(key, prefix) && key > after {
 			keys = append(keys, key)
 		}
@@ -79,8 +81,8 @@ func (w *world) Keys(_, prefix, after string, limit int) []string {
 const maxCounters = 1000
 
 // Count is engine.Host's.
-func (w *world) Count(_, counter string, n float64) (float64, error) {
-	w.read[ReadCounters] = true
+func (w *host) Count(_, counter string, n float64) (float64, error) {
+	w.read(ReadCounters)
 	value, known := w.counters[counter]
 	switch {
 	case n == 0:
@@ -96,8 +98,8 @@ func (w *world) Count(_, counter string, n float64) (float64, error) {
 }
 
 // Take is engine.Host's. The clock stands still, so nothing comes in.
-func (w *world) Take(_, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
-	w.read[ReadBuckets] = true
+func (w *host) Take(_, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
+	w.read(ReadBuckets)
 	tokens, known := w.buckets[bucket]
 	if !known {
 		tokens = burst

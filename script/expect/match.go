@@ -1,4 +1,4 @@
-package trial
+package expect
 
 import (
 	"encoding/json"

@@ -1,0 +1,71 @@
+// Package offline runs scripts on this machine, without an agent: in the engine of agents, and under the same limits. Each
+// call has its own clock, random numbers, counters and rate limits, so that no call depends on those before it.
+package offline
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Program is a version of a script that is ready to run. It is safe for concurrent use.
+type Program struct {
+	spec    script.Spec
+	number  uint64
+	program engine.Program
+}
+
+// Compile compiles the version. An error is one of the engine's.
+func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
+	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint})
+	if err != nil {
+		return nil, err
+	}
+	return &Program{spec: edition.Spec, number: edition.Number, program: program}, nil
+}
+
+// Call is one call of a program.
+type Call struct {
+	Name       script.Name
+	OnResponse bool
+	Args       [][]byte
+	// Config is what the script sees as config; the version's if nil.
+	Config []byte
+	// Values are what the script reads with kv.
+	Values map[string][]byte
+	// Now is the time, which stands still, and Seed is where random numbers begin.
+	Now  time.Time
+	Seed uint64
+	// Log gets the lines that the script logs; may be nil.
+	Log func(level engine.Level, message string)
+	// Read gets what the call has used besides its arguments; may be nil.
+	Read map[State]bool
+	// Used gets how much the call has used; may be nil.
+	Used *engine.Used
+}
+
+// maxTries is how often a call runs that exceeds its timeout: other calls may be the reason.
+const maxTries = 3
+
+// Run runs the call as engine.Program.Run does.
+func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err error) {
+	config := c.Config
+	if config == nil {
+		config = p.spec.Config
+	}
+	for range maxTries {
+		h := &host{call: c, random: rand.NewPCG(c.Seed, 0)}
+		inv := engine.Invocation{
+			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,
+			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used,
+		}
+		res.Reset()
+		if err = p.program.Run(ctx, &inv, res); script.KindOf(err) != script.Timeout || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,316 @@
+package scriptctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+const testLong = `Test runs the tests of scripts on this machine, in the engine and under the limits that
+agents have. It needs no registry and no agent.
+
+It runs the tests of manifests (spec.tests), and those of test files: route_test.yaml
+has cases for the script in route.yaml. From a folder, test reads all manifests and test
+files, but no folders below it. Without PATH it reads the folder that it runs in.
+
+A test file has these fields:
+
+  script: route.yaml             # the manifest; by default the file without _test
+  name: acme/route               # only if the manifest file has several scripts
+  defaults: {config: …, values: …, now: …, seed: …}   # of all cases
+  cases:
+  - name: gold customers go to fast
+    request: {plan: gold}        # the argument, {} by default; or args: [...]
+    config: {}                   # what the script sees as config
+    values: {backend: up}        # what it reads with kv
+    now: 2026-01-31T12:00:00Z    # the time, which stands still
+    seed: 7                      # where its random numbers begin
+    expect: {upstream: fast}     # named members must be so; null: there is no such member
+    exactly: {upstream: fast}    # the result must equal this
+    matches: {/upstream: ^f}     # RE2 expressions by JSON pointers
+  - name: old pages fail
+    request: {path: /old}
+    error: {kind: SCRIPT, line: 2, message: no route}   # or error: SCRIPT
+
+A failed test of a manifest that reads values is skipped if it has none: only the fleet
+has them.`
+
+type testOptions struct {
+	run string
+	all bool
+}
+
+func (a *app) testCommand() *cobra.Command {
+	var o testOptions
+	cmd := &cobra.Command{
+		Use: "test [PATH...]", Short: "Run the tests of scripts on this machine", Long: testLong,
+		Example: "  scriptctl test\n  scriptctl test route.yaml route_test.yaml --run gold\n  scriptctl test examples/scripts -o junit > report.xml",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return manifestExtensions, cobra.ShellCompDirectiveFilterFileExt
+		},
+		Annotations: map[string]string{moreFormats: formatJUnit + "," + formatTAP},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			return a.test(cmd.Context(), args, &o)
+		},
+	}
+	cmd.Flags().StringVar(&o.run, "run", "", "only tests whose name matches this RE2 expression")
+	cmd.Flags().BoolVarP(&o.all, "verbose", "v", false, "show the lines that scripts log also of tests that pass")
+	return cmd
+}
+
+// testsView is the outcome of all tests.
+type testsView struct {
+	Passed  int        `json:"passed"`
+	Failed  int        `json:"failed"`
+	Skipped int        `json:"skipped"`
+	Seconds float64    `json:"seconds"`
+	Tests   []caseView `json:"tests"`
+}
+
+type caseView struct {
+	Script       string         `json:"script"`
+	Name         string         `json:"name"`
+	Outcome      string         `json:"outcome"` // passed, failed or skipped
+	File         string         `json:"file"`
+	Line         int            `json:"line"`
+	Seconds      float64        `json:"seconds"`
+	Instructions uint64         `json:"instructions"`
+	Message      string         `json:"message,omitempty"`
+	Differences  []testDiffView `json:"differences,omitempty"`
+	More         bool           `json:"moreDifferences,omitempty"`
+	Error        *errorBody     `json:"error,omitempty"` // that the call ended with
+	Logs         []testLogView  `json:"logs,omitempty"`
+}
+
+// testDiffView is a part of the result. A part that is not there has no value.
+type testDiffView struct {
+	Pointer string          `json:"pointer"`
+	Want    json.RawMessage `json:"want,omitempty"`
+	Got     json.RawMessage `json:"got,omitempty"`
+}
+
+type testLogView struct {
+	Level   string `json:"level"`
+	Message string `json:"message"`
+}
+
+const (
+	testPassed  = "passed"
+	testFailed  = "failed"
+	testSkipped = "skipped"
+)
+
+func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
+	suites, err := a.loadSuites(paths)
+	if err != nil {
+		return usage(err)
+	}
+	only, err := regexp.Compile(o.run)
+	if err != nil {
+		return usage(script.Errorf(script.Invalid, "--run", "is no RE2 expression: %v", err))
+	}
+	suites = chosen(suites, only)
+	view := testsView{Tests: []caseView{}}
+	began := time.Now()
+	err = scripttest.Run(ctx, lua.New(), suites, func(r *scripttest.Result) {
+		view.add(r)
+		if a.output == formatTable {
+			view.Tests[len(view.Tests)-1].write(a.Out, o.all)
+		}
+	})
+	if err != nil {
+		return &exitError{code: exitRefused, err: err}
+	}
+	view.Seconds = time.Since(began).Seconds()
+	if err := a.printTests(&view); err != nil {
+		return err
+	}
+	switch {
+	case len(view.Tests) == 0:
+		return &exitError{code: exitTestFailed, err: fmt.Errorf("there are no tests in %s: add spec.tests to a manifest, or a file such as route_test.yaml", strings.Join(paths, ", "))}
+	case view.Failed > 0:
+		return &exitError{code: exitTestFailed, err: fmt.Errorf("%s of %d failed", count(view.Failed, "test"), len(view.Tests))}
+	}
+	return nil
+}
+
+// loadSuites reads the manifests and the test files of the paths.
+func (a *app) loadSuites(paths []string) (suites []scripttest.Suite, err error) {
+	var files, manifests []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err == nil && info.IsDir():
+			found, err := testFilesIn(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+			manifests = append(manifests, path)
+		case manifest.IsTestFile(path):
+			files = append(files, path)
+		default:
+			manifests = append(manifests, path)
+		}
+	}
+	var faults []error
+	for _, path := range manifests {
+		loaded, err := a.loadFile(path)
+		faults = append(faults, err)
+		for i := range loaded {
+			if s, ok := scripttest.OfManifest(&loaded[i]); ok {
+				suites = append(suites, s)
+			}
+		}
+	}
+	for _, path := range files {
+		loaded, err := manifest.LoadTests(path)
+		faults = append(faults, err)
+		if err == nil {
+			suites = append(suites, scripttest.Suite{Script: loaded.Script, Cases: loaded.Cases})
+		}
+	}
+	return suites, errors.Join(faults...)
+}
+
+func testFilesIn(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if !e.IsDir() && manifest.IsTestFile(e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, err
+}
+
+// chosen returns the suites with those cases alone whose names match.
+func chosen(suites []scripttest.Suite, only *regexp.Regexp) []scripttest.Suite {
+	for i := range suites {
+		var cases []manifest.TestCase
+		for _, c := range suites[i].Cases {
+			if only.MatchString(c.Name) {
+				cases = append(cases, c)
+			}
+		}
+		suites[i].Cases = cases
+	}
+	return suites
+}
+
+func (v *testsView) add(r *scripttest.Result) {
+	t := caseView{
+		Script: r.Script.String(), Name: r.Case.Name, Outcome: testPassed, File: r.Case.File, Line: r.Case.Line,
+		Seconds: r.Took.Seconds(), Instructions: r.Used.Instructions,
+	}
+	for _, l := range r.Logs {
+		t.Logs = append(t.Logs, testLogView{string(l.Level), l.Message})
+	}
+	switch f := r.Failure; {
+	case r.Skipped != "":
+		v.Skipped++
+		t.Outcome, t.Message = testSkipped, r.Skipped
+	case f != nil:
+		v.Failed++
+		t.Outcome, t.Message, t.More = testFailed, f.Message, f.More
+		for _, d := range f.Differences {
+			t.Differences = append(t.Differences, testDiffView{d.Pointer, d.From, d.To})
+		}
+		if f.Err != nil {
+			t.Error = new(viewOfError(f.Err).Error)
+		}
+	default:
+		v.Passed++
+	}
+	v.Tests = append(v.Tests, t)
+}
+
+// write prints the test for a person.
+func (t *caseView) write(w io.Writer, all bool) {
+	word := map[string]string{testPassed: "ok  ", testFailed: "FAIL", testSkipped: "skip"}[t.Outcome]
+	fmt.Fprintf(w, "%s  %s  %s  %s:%d  %s  %d instructions\n", word, t.Script, plain(t.Name), t.File, t.Line, latency(time.Duration(t.Seconds*float64(time.Second))), t.Instructions)
+	for _, line := range t.reasons() {
+		fmt.Fprintln(w, "      "+plain(line))
+	}
+	if t.Outcome == testFailed || all {
+		for _, l := range t.Logs {
+			fmt.Fprintf(w, "      log %s: %s\n", l.Level, plain(l.Message))
+		}
+	}
+}
+
+// reasons returns a line for each reason why the test did not pass.
+func (t *caseView) reasons() (lines []string) {
+	if t.Message != "" {
+		lines = append(lines, t.Message)
+	}
+	for _, d := range t.Differences {
+		lines = append(lines, fmt.Sprintf("%s: want %s, got %s", orRoot(d.Pointer), orNothing(d.Want), orNothing(d.Got)))
+	}
+	if t.More {
+		lines = append(lines, "there are more differences")
+	}
+	if e := t.Error; e != nil && e.File != "" {
+		lines = append(lines, fmt.Sprintf("at %s:%d", e.File, e.Line))
+	}
+	return lines
+}
+
+func orRoot(pointer string) string {
+	if pointer == "" {
+		return "the result"
+	}
+	return pointer
+}
+
+func orNothing(value json.RawMessage) string {
+	if value == nil {
+		return "nothing"
+	}
+	return string(value)
+}
+
+// dryRunTests runs the tests of the manifests, and returns an error for each that fails.
+func (a *app) dryRunTests(ctx context.Context, manifests []manifest.Manifest) error {
+	var suites []scripttest.Suite
+	for i := range manifests {
+		if s, ok := scripttest.OfManifest(&manifests[i]); ok {
+			suites = append(suites, s)
+		}
+	}
+	var view testsView
+	if err := scripttest.Run(ctx, lua.New(), suites, func(r *scripttest.Result) { view.add(r) }); err != nil {
+		return err
+	}
+	var faults []error
+	for i := range view.Tests {
+		t := &view.Tests[i]
+		message := fmt.Sprintf("test %q of %s: %s", t.Name, t.Script, strings.Join(t.reasons(), "; "))
+		switch t.Outcome {
+		case testFailed:
+			faults = append(faults, &manifest.Error{File: t.File, Line: t.Line, Message: message})
+		case testSkipped:
+			a.notice("%s:%d: skipped %s", t.File, t.Line, plain(message))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &exitError{code: exitRefused, err: errors.Join(faults...)}
+}

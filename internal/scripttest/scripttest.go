@@ -1,0 +1,233 @@
+// Package scripttest runs tests of scripts on this machine: in the engine of agents and under the same limits, without a
+// registry. It runs the tests of manifests, which agents run before a version is live, and those of test files.
+package scripttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
+	"github.com/scriptorium-dev/scriptorium/script"
+	"github.com/scriptorium-dev/scriptorium/script/expect"
+	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
+)
+
+// Suite is the tests of one script in one file.
+type Suite struct {
+	Script *manifest.Manifest
+	Cases  []manifest.TestCase
+}
+
+// OfManifest returns the tests in the manifest; ok is false if there are none.
+func OfManifest(m *manifest.Manifest) (s Suite, ok bool) {
+	s.Script = m
+	for i, t := range m.Settings.Tests {
+		file, line := m.TestPosition(i)
+		s.Cases = append(s.Cases, manifest.TestCase{
+			Name: t.Name, File: file, Line: line, Args: []json.RawMessage{expect.Argument(t)},
+			Expect: t.Expect, Error: t.Error, Now: manifest.TestTime, Seed: 1,
+		})
+	}
+	return s, len(s.Cases) > 0
+}
+
+// Result is what came of one case.
+type Result struct {
+	Script script.Name
+	Case   *manifest.TestCase
+	Took   time.Duration
+	Used   engine.Used
+	// Failure is nil if the case passed.
+	Failure *Failure
+	// Skipped says why nobody knows whether the case passes; "" if it ran.
+	Skipped string
+	Logs    []Log
+}
+
+// Failure says why a case failed.
+type Failure struct {
+	Message string
+	// Differences are the parts of the result that are not as expected; More says that there are others.
+	Differences []jsonvalue.Difference
+	More        bool
+	// Err is the error that the call ended with, if it is the reason: where it is in the file of the script.
+	Err error
+}
+
+// Log is a line that the script logged.
+type Log struct {
+	Level   engine.Level
+	Message string
+}
+
+// Bounds of what a result holds.
+const (
+	maxDifferences = 20
+	maxLogs        = 100
+)
+
+// Run compiles the scripts of the suites, and runs the cases on all processors. It calls done for each result, in the
+// order of the cases. A script that does not compile is an error that names its place.
+func Run(ctx context.Context, e engine.Engine, suites []Suite, done func(*Result)) error {
+	var all []*pending
+	for i := range suites {
+		s := &suites[i]
+		p, err := offline.Compile(e, &script.Edition{
+			Version: script.Version{Entrypoint: s.Script.Entrypoint}, Spec: s.Script.Settings.Spec, Source: s.Script.Source,
+		})
+		if err != nil {
+			return s.Script.Locate(err)
+		}
+		for j := range s.Cases {
+			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], done: make(chan *Result, 1)})
+		}
+	}
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	started := make(chan error, 1)
+	go func() {
+		for _, p := range all {
+			workers.Go(func() error {
+				p.done <- p.run(ctx)
+				return nil
+			})
+		}
+		started <- workers.Wait()
+	}()
+	for _, p := range all {
+		r := <-p.done
+		if ctx.Err() != nil {
+			return fmt.Errorf("the tests were interrupted: %w", context.Cause(ctx))
+		}
+		done(r)
+	}
+	return <-started
+}
+
+// pending is a case that waits for its turn.
+type pending struct {
+	suite   *Suite
+	program *offline.Program
+	test    *manifest.TestCase
+	done    chan *Result
+}
+
+func (p *pending) run(ctx context.Context) *Result {
+	r := &Result{Script: p.suite.Script.Name, Case: p.test}
+	call := offline.Call{
+		Name: p.suite.Script.Name, Config: p.test.Config, Values: p.test.Values, Now: p.test.Now, Seed: p.test.Seed,
+		Used: &r.Used, Read: map[offline.State]bool{},
+		Log: func(level engine.Level, message string) {
+			if len(r.Logs) < maxLogs {
+				r.Logs = append(r.Logs, Log{level, message})
+			}
+		},
+	}
+	for _, arg := range p.test.Args {
+		call.Args = append(call.Args, arg)
+	}
+	var returned engine.Result
+	began := time.Now()
+	err := p.program.Run(ctx, &call, &returned)
+	r.Took = time.Since(began)
+	r.Failure = p.check(&returned, err)
+	if r.Failure != nil && p.test.Values == nil && call.Read[offline.ReadValues] {
+		r.Failure, r.Skipped = nil, "it reads values with kv, which only the fleet has: give some in a test file"
+	}
+	return r
+}
+
+// check returns how the end of the call is not as expected; nil if it is.
+func (p *pending) check(returned *engine.Result, err error) *Failure {
+	t := p.test
+	switch {
+	case t.Error != "" || err != nil:
+		return p.checkError(returned, err)
+	case t.Expect == nil && t.Exactly == nil && t.Matches == nil:
+		return nil
+	}
+	var got any
+	if returned.Len() > 0 {
+		if got, err = jsonvalue.Decode(returned.Value(0)); err != nil {
+			return &Failure{Message: "the result is no JSON: " + err.Error()}
+		}
+	}
+	f := &Failure{}
+	f.compare(t.Expect, got, expect.Differences)
+	f.compare(t.Exactly, got, jsonvalue.Differences)
+	for _, pointer := range slices.Sorted(maps.Keys(t.Matches)) {
+		f.match(pointer, t.Matches[pointer], got)
+	}
+	if f.Message == "" && len(f.Differences) == 0 {
+		return nil
+	}
+	return f
+}
+
+func (p *pending) checkError(returned *engine.Result, err error) *Failure {
+	t := p.test
+	if e := expect.Check(script.Test{Error: t.Error}, returned, err); e != nil {
+		return &Failure{Message: e.Message, Err: p.located(err)}
+	}
+	e := script.AsError(err)
+	switch {
+	case t.ErrorLine != 0 && e.Line != t.ErrorLine:
+		return &Failure{Message: fmt.Sprintf("want the error in line %d of the source, got line %d", t.ErrorLine, e.Line), Err: p.located(err)}
+	case t.ErrorMatches != nil && !t.ErrorMatches.MatchString(e.Message):
+		return &Failure{Message: fmt.Sprintf("want an error that matches %q", t.ErrorMatches), Err: p.located(err)}
+	}
+	return nil
+}
+
+// located returns the error of the call with its place in the script's file.
+func (p *pending) located(err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.suite.Script.Locate(err)
+}
+
+// compare adds the parts of the result that differ from what is wanted, which is JSON, or nil for nothing.
+func (f *Failure) compare(wanted json.RawMessage, got any, differences func(want, got any, most int) ([]jsonvalue.Difference, bool)) {
+	if wanted == nil {
+		return
+	}
+	want, err := jsonvalue.Decode(wanted)
+	if err != nil { // the manifest has checked it
+		f.Message = "what is expected is no JSON: " + err.Error()
+		return
+	}
+	parts, more := differences(want, got, maxDifferences)
+	f.Differences, f.More = append(f.Differences, parts...), f.More || more
+}
+
+// match adds a message if the text at the pointer does not match.
+func (f *Failure) match(pointer string, want *regexp.Regexp, got any) {
+	part, found := jsonvalue.Get(got, pointer)
+	text, isText := part.(string)
+	switch {
+	case !found:
+		f.add("%s: want text that matches %q, and there is nothing", pointer, want)
+	case !isText:
+		f.add("%s: want text that matches %q, and it is no text", pointer, want)
+	case !want.MatchString(text):
+		f.add("%s: want text that matches %q, got %q", pointer, want, text)
+	}
+}
+
+func (f *Failure) add(format string, args ...any) {
+	if f.Message != "" {
+		f.Message += "; "
+	}
+	f.Message += fmt.Sprintf(format, args...)
+}
