@@ -22,9 +22,9 @@ whether they are enabled. A new source becomes a version. A source that equals t
 latest version changes nothing.
 
 Publish reads and compiles all manifests first. If any is wrong, it shows all faults
-and sends nothing. With --dry-run it also runs the tests of the manifests, as
-"scriptctl test" does. Then it publishes one after the other. If the registry refuses one,
-publish goes on with the others and exits with an error.
+and sends nothing. With --dry-run it also runs their tests: see "scriptctl test". Then
+it publishes one after the other. If the registry refuses one, publish goes on with the
+others and exits with an error.
 
 A manifest with spec.version pins the script to that version. A manifest without it
 follows the latest.

@@ -45,15 +45,15 @@ type badLineView struct {
 }
 
 type differenceView struct {
-	File       string         `json:"file"`
-	Line       int64          `json:"line"`
-	DecisionID string         `json:"decisionId"`
-	Time       time.Time      `json:"time"`
-	Version    uint64         `json:"version"` // of the record
-	From       outcomeView    `json:"from"`
-	To         outcomeView    `json:"to"`
-	Parts      []partView     `json:"parts"`
-	More       bool           `json:"more,omitempty"` // more parts differ
+	File       string          `json:"file"`
+	Line       int64           `json:"line"`
+	DecisionID string          `json:"decisionId"`
+	Time       time.Time       `json:"time"`
+	Version    uint64          `json:"version"` // of the record
+	From       outcomeView     `json:"from"`
+	To         outcomeView     `json:"to"`
+	Parts      []partView      `json:"parts"`
+	More       bool            `json:"more,omitempty"` // more parts differ
 	Read       []offline.State `json:"read,omitempty"`
 }
 
