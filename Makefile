@@ -76,15 +76,15 @@ PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./op
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # TestThousand compares with a time that the operator promises on two processors, so it has the machine
-# for itself, too.
-TIMED := ./operator/suite
+# for itself, too. So have processes of tenants, which a lower priority starves beside other tests.
+TIMED := ./operator/suite ./agent/worker/...
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
 # scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
-HEAVY := ./internal/scriptorium ./engine/lua ./agent/admission ./agent/worker/... ./registry/rpc ./internal/sim ./registry/rollout
+HEAVY := ./internal/scriptorium ./engine/lua ./agent/admission ./registry/rpc ./internal/sim ./registry/rollout
 HEAVY_TESTS := TestSameVersion|TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestClocksOfProcesses|TestRepairsWhileFrozen|TestARestoreInAFreeze|TestAPassThatIsOld|TestASystemThatIsSlow|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate|TestNoAnswerWithoutARecord
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
@@ -101,8 +101,8 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	GORACE='$(GORACE)' go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(ALONE) $(VERIFIED))")
 	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(ALONE)
-	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
-	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
+	CGO_ENABLED=0 go test -p 1 -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
+	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 
 	$(MAKE) --no-print-directory test-gateways
 
