@@ -35,7 +35,7 @@ type TestCase struct {
 	Line int // of File
 	// Args are the arguments of the call, each a JSON value.
 	Args []json.RawMessage
-	// Config is what the script sees as config; nil is that of the manifest.
+	// Config is what the script sees as config; the manifest's config if nil.
 	Config json.RawMessage
 	// Values are what the script reads with kv.
 	Values map[string][]byte

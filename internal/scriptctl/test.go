@@ -23,7 +23,7 @@ import (
 const testLong = `Test runs the tests of scripts on this machine, in the engine and under the limits that
 agents have. It needs no registry and no agent.
 
-It runs the tests of manifests (spec.tests), and those of test files. Such a file is
+It runs the tests in manifests (spec.tests) and the cases in test files. Such a file is
 route_test.yaml, with cases for the script in route.yaml. From a folder, test reads all
 manifests and test files, but no folders below it. Without PATH it reads the current folder.
 

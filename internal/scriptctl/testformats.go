@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The formats of test besides those of all commands.
+// The formats of test, in addition to table, json and yaml.
 const (
 	formatJUnit = "junit"
 	formatTAP   = "tap"

@@ -1,5 +1,5 @@
 // Package scripttest runs tests of scripts on this machine: in the engine of agents and under the same limits, without a
-// registry. It runs the tests of manifests, which agents run before a version is live, and those of test files.
+// registry. It runs the tests in manifests, which agents run before a version is live, and the cases in test files.
 package scripttest
 
 import (

@@ -32,7 +32,7 @@ const (
 	allBytes      = 16 << 20        // of all answers
 	// maxSums is the number of scripts in memory. When there are more, only the first MaxScripts so far stay.
 	maxSums = 2 * MaxScripts
-	// maxQueries is the number of queries that this registry runs at a time, maxQueriesBy that of one caller.
+	// This registry runs at most maxQueries queries at a time, and at most maxQueriesBy for one caller.
 	maxQueries   = 8
 	maxQueriesBy = 2
 	// maxCalls and maxProcessors are what the answer of one agent can say of one script.
@@ -240,7 +240,7 @@ func (s *sums) take(p query.Part) {
 	}
 }
 
-// readBuckets returns the latencies of the calls; ok is false if their number differs from that of the calls, or is too
+// readBuckets returns the latencies of the calls; ok is false if they are more or fewer than the calls, or too
 // high.
 func readBuckets(m *eventv1.ScriptTop) (b histogram.Buckets, ok bool) {
 	calls := m.GetCalls()

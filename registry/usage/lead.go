@@ -36,7 +36,7 @@ type attempt struct {
 	tenants map[string]*script.Usage // the added usage
 }
 
-// Lead counts and stores usage until ctx is done. The term is higher than that of all earlier leaders.
+// Lead counts and stores usage until ctx is done. Each leader has a higher term than all earlier leaders.
 func (l *Ledger) Lead(ctx context.Context, term int64) {
 	l.lead(true)
 	defer l.lead(false)

@@ -74,7 +74,7 @@ func escape(b []byte) int {
 	return 0
 }
 
-// hex4 returns the code of the \uXXXX at the start of b.
+// hex4 returns the code of the \u escape with four hexadecimal digits at the start of b.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
