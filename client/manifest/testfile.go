@@ -37,7 +37,7 @@ type TestCase struct {
 	Args []json.RawMessage
 	// Config is what the script sees as config; the manifest's config if nil.
 	Config json.RawMessage
-	// Values are what the script reads with kv.
+	// Values are what the script reads with kv; nil if only the fleet knows them, as for a test of a manifest.
 	Values map[string][]byte
 	// Now is the time that the script sees, and Seed is where its random numbers begin.
 	Now  time.Time
@@ -104,7 +104,7 @@ func (d *decoder) testFile(n *yaml.Node) *TestFile {
 		return t
 	}
 	t.Script = d.tested(n, fields)
-	first := TestCase{File: d.file, Now: TestTime, Seed: 1}
+	first := TestCase{File: d.file, Values: map[string][]byte{}, Now: TestTime, Seed: 1}
 	if defaults := fields["defaults"]; defaults != nil {
 		if set, ok := d.object(defaults, "defaults", worldFields); ok {
 			d.world(set, "defaults", &first)
@@ -176,9 +176,6 @@ func (d *decoder) world(fields map[string]*yaml.Node, path string, c *TestCase) 
 	}
 	if n := fields["values"]; n != nil {
 		c.Values = maps.Clone(c.Values)
-		if c.Values == nil {
-			c.Values = map[string][]byte{}
-		}
 		for key, text := range d.texts(n, path+".values") {
 			c.Values[key] = []byte(text)
 		}

@@ -41,6 +41,7 @@ const failingCases = `cases:
 - {name: another line, request: {path: /old}, error: {kind: SCRIPT, line: 3}}
 - {name: an error, request: {path: /old}}
 - {name: no match, matches: {/upstream: ^f, /nothing: x}}
+- {name: no value, request: {kv: true}, expect: {upstream: up}}
 `
 
 func testFolder(t *testing.T, files map[string]string) string {
@@ -98,7 +99,7 @@ func TestTestsThatPass(t *testing.T) {
 func TestTestsThatFail(t *testing.T) {
 	dir := testFolder(t, map[string]string{"route.yaml": testedManifest, "route_test.yaml": failingCases})
 	all := runTests(t, 11, filepath.Join(dir, "route_test.yaml"))
-	if all.Failed != 5 || len(all.Tests) != 5 {
+	if all.Failed != 6 || len(all.Tests) != 6 {
 		t.Fatalf("%+v", all)
 	}
 	first := all.Tests[0]
@@ -119,7 +120,7 @@ func TestTestsThatFail(t *testing.T) {
 		t.Errorf("the error is at %+v, want line 12 of the manifest", e)
 	}
 	stdout, stderr, code := run(t, "test", dir)
-	if code != 11 || !strings.Contains(stdout, `/upstream: want "slow", got "shared"`) || !strings.Contains(stdout, "log info: plan nil") || !strings.Contains(stderr, "5 tests of 7 failed") {
+	if code != 11 || !strings.Contains(stdout, `/upstream: want "slow", got "shared"`) || !strings.Contains(stdout, "log info: plan nil") || !strings.Contains(stderr, "6 tests of 8 failed") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -134,11 +135,11 @@ func TestFormatsOfTests(t *testing.T) {
 			Failure *struct{} `xml:"failure"`
 		} `xml:"testcase"`
 	}
-	if err := xml.Unmarshal([]byte(stdout), &suite); err != nil || code != 11 || suite.Tests != 7 || suite.Failures != 5 || suite.Cases[0].Failure != nil || suite.Cases[2].Failure == nil {
+	if err := xml.Unmarshal([]byte(stdout), &suite); err != nil || code != 11 || suite.Tests != 8 || suite.Failures != 6 || suite.Cases[0].Failure != nil || suite.Cases[2].Failure == nil {
 		t.Errorf("%d: %+v, %v\n%s", code, suite, err, stdout)
 	}
 	stdout, _, _ = run(t, "test", dir, "-o", "tap")
-	for _, want := range []string{"TAP version 13\n1..7\n", "\nok 1 - acme/route gold is fast\n", "\nok 2 - acme/route backend # SKIP it reads values", "\nnot ok 3 - acme/route another upstream\n  ---\n"} {
+	for _, want := range []string{"TAP version 13\n1..8\n", "\nok 1 - acme/route gold is fast\n", "\nok 2 - acme/route backend # SKIP it reads values", "\nnot ok 3 - acme/route another upstream\n  ---\n"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
