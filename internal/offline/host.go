@@ -33,42 +33,42 @@ type host struct {
 
 var _ engine.Host = (*host)(nil)
 
-func (w *host) read(s State) {
-	if w.call.Read != nil {
-		w.call.Read[s] = true
+func (h *host) read(s State) {
+	if h.call.Read != nil {
+		h.call.Read[s] = true
 	}
 }
 
-func (w *host) clock() time.Time {
-	w.read(ReadTime)
-	return w.call.Now
+func (h *host) clock() time.Time {
+	h.read(ReadTime)
+	return h.call.Now
 }
 
 // Uint64 is rand.Source's.
-func (w *host) Uint64() uint64 {
-	w.read(ReadRandom)
-	return w.random.Uint64()
+func (h *host) Uint64() uint64 {
+	h.read(ReadRandom)
+	return h.random.Uint64()
 }
 
 // Log is engine.Host's.
-func (w *host) Log(_ *engine.Invocation, level engine.Level, message string) {
-	if w.call.Log != nil {
-		w.call.Log(level, message)
+func (h *host) Log(_ *engine.Invocation, level engine.Level, message string) {
+	if h.call.Log != nil {
+		h.call.Log(level, message)
 	}
 }
 
 // Value is engine.Host's.
-func (w *host) Value(_, key string) ([]byte, bool, error) {
-	w.read(ReadValues)
-	content, ok := w.call.Values[key]
+func (h *host) Value(_, key string) ([]byte, bool, error) {
+	h.read(ReadValues)
+	content, ok := h.call.Values[key]
 	return content, ok, nil
 }
 
 // Keys is engine.Host's.
-func (w *host) Keys(_, prefix, after string, limit int) []string {
-	w.read(ReadValues)
+func (h *host) Keys(_, prefix, after string, limit int) []string {
+	h.read(ReadValues)
 	var keys []string
-	for key := range w.call.Values {
+	for key := range h.call.Values {
 		if strings.HasPrefix(key, prefix) && key > after {
 			keys = append(keys, key)
 		}
@@ -81,35 +81,35 @@ func (w *host) Keys(_, prefix, after string, limit int) []string {
 const maxCounters = 1000
 
 // Count is engine.Host's.
-func (w *host) Count(_, counter string, n float64) (float64, error) {
-	w.read(ReadCounters)
-	value, known := w.counters[counter]
+func (h *host) Count(_, counter string, n float64) (float64, error) {
+	h.read(ReadCounters)
+	value, known := h.counters[counter]
 	switch {
 	case n == 0:
 		return value, nil
-	case w.counters == nil:
-		w.counters = map[string]float64{}
-	case !known && len(w.counters) >= maxCounters:
+	case h.counters == nil:
+		h.counters = map[string]float64{}
+	case !known && len(h.counters) >= maxCounters:
 		return 0, script.Errorf(script.Limit, "counter", "the call has %d counters, and may not have more", maxCounters)
 	}
 	value = max(-math.MaxFloat64, min(value+n, math.MaxFloat64))
-	w.counters[counter] = value
+	h.counters[counter] = value
 	return value, nil
 }
 
 // Take is engine.Host's. The clock stands still, so nothing comes in.
-func (w *host) Take(_, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
-	w.read(ReadBuckets)
-	tokens, known := w.buckets[bucket]
+func (h *host) Take(_, bucket string, n, rate, burst float64) (ok bool, wait time.Duration) {
+	h.read(ReadBuckets)
+	tokens, known := h.buckets[bucket]
 	if !known {
 		tokens = burst
 	}
 	if tokens = min(tokens, burst); tokens < n {
 		return false, time.Duration(min(math.Ceil((n-tokens)/rate*float64(time.Second)), math.MaxInt64/2))
 	}
-	if w.buckets == nil {
-		w.buckets = map[string]float64{}
+	if h.buckets == nil {
+		h.buckets = map[string]float64{}
 	}
-	w.buckets[bucket] = tokens - n
+	h.buckets[bucket] = tokens - n
 	return true, 0
 }
