@@ -201,7 +201,7 @@ func TestACanaryThatEnds(t *testing.T) {
 			c.stop(c.process)
 			c.kill(canary)
 			c.startNamed(canary)
-			c.startRegistry()
+			c.restartRegistry()
 		}, lost},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -305,7 +305,7 @@ func TestACanarySetAndAKilledRegistry(t *testing.T) {
 		n := i + 2
 		byHand = false
 		kill(n)
-		c.startRegistry()
+		c.restartRegistry()
 		e := c.becomes("the registry is back", func(observation) bool { return true })
 		t.Logf("after kill %d, the editions are %+v", i, e)
 		if e.trial == 0 && e.live < uint64(n) { //nolint:gosec // it is small

@@ -48,6 +48,16 @@ func (m *mistaken) startRegistry(flags ...string) {
 	}, flags...), m.environment...)
 }
 
+// restartRegistry starts the registry again, and waits until the client has left its backoff and reaches it.
+func (m *mistaken) restartRegistry() {
+	m.t.Helper()
+	m.startRegistry()
+	await(m.t, "the client reaches the registry", func() bool {
+		_, err := m.client.Get(m.t.Context(), script.Name{Tenant: "acme", Script: "route"})
+		return err == nil || script.KindOf(err) == script.NotFound
+	})
+}
+
 func (m *mistaken) startAgent(flags ...string) {
 	m.t.Helper()
 	m.agent = run(m.t, "agentd", append([]string{
@@ -204,7 +214,7 @@ func TestLostRecordsEmptyNoAgent(t *testing.T) {
 		t.Fatalf("deleted %v: %v", deleted, err)
 	}
 	m.stop(m.process)
-	m.startRegistry()
+	m.restartRegistry()
 	const held = "would remove 15 of 15 live releases"
 	m.awaitPage(m.page, http.StatusOK, held)
 	m.stop(m.agent)

@@ -49,7 +49,7 @@ func TestAFreeze(t *testing.T) {
 	}
 	why("the registry is frozen by ann")
 	c.stop(c.process)
-	c.startRegistry()
+	c.restartRegistry()
 	why("the registry is frozen by ann")
 	if r := c.release("there is a release", func(*script.Release) bool { return true }); r.Active.Number != 2 || r.Candidate.Step != 1 {
 		t.Errorf("the frozen release is %+v with the candidate %+v", r, r.Candidate)

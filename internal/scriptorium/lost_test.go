@@ -151,7 +151,7 @@ func inGoodOrder(t *testing.T) {
 	c.stop(c.process)
 	c.stop(c.agents[canary])
 	c.startNamed(canary)
-	c.startRegistry()
+	c.restartRegistry()
 	c.lost(canary)
 }
 

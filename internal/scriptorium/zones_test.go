@@ -66,7 +66,7 @@ func TestACanaryZone(t *testing.T) {
 	c.awaitWhy("step 1 needs an approval: scriptctl rollout approve acme/route")
 
 	c.stop(c.process) // the registry
-	c.startRegistry()
+	c.restartRegistry()
 	c.awaitWhy("step 1 needs an approval: scriptctl rollout approve acme/route")
 	if _, _, err := c.client.Steer(t.Context(), script.Name{Tenant: "acme", Script: "route"}, registryclient.Approve, 0, registryclient.Write{Author: "test"}); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestACanaryZone(t *testing.T) {
 	c.release("the zone runs the next version", func(r *script.Release) bool { return r.Candidate != nil && !r.Candidate.Running.IsZero() })
 	c.stop(c.process)
 	c.kill("node-3")
-	c.startRegistry()
+	c.restartRegistry()
 	r := c.release("the candidate is given up", func(r *script.Release) bool { return r.Candidate == nil || r.Candidate.Failed != "" })
 	if r.Candidate == nil || r.Active.Number != 2 || !strings.HasPrefix(r.Candidate.Failed, "node-3: ended") {
 		t.Errorf("the release is %+v with the candidate %+v, want it given up because of node-3", r, r.Candidate)
