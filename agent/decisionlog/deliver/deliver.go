@@ -53,7 +53,7 @@ func New(cfg Config) *Courier {
 	return &Courier{cfg: cfg}
 }
 
-// Permanent marks an error so that Send does not retry.
+// Permanent marks an error as a refusal, which is not retried.
 func Permanent(err error) error { return backoff.Permanent(err) }
 
 // Refuses reports whether the status of an HTTP response means that the collector will never accept these records. Other
@@ -69,7 +69,7 @@ func Refuses(status int) bool {
 // maxRetryAfter is the longest pause that a collector can ask for.
 const maxRetryAfter = time.Minute
 
-// After marks an error so that Send retries after the pause that the collector requested.
+// After marks an error that is retried after the pause that the collector requested.
 func After(pause time.Duration, err error) error {
 	return &after{min(max(pause, 0), maxRetryAfter), err}
 }
@@ -82,14 +82,41 @@ type after struct {
 func (a *after) Error() string { return a.err.Error() }
 func (a *after) Unwrap() error { return a.err }
 
-// Send calls attempt until the collector accepts the records, and counts them if it refuses them: see Rejected. It
-// returns an error only if ctx is done before. records is their number.
-func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx context.Context) error) error {
+// Send calls attempt until the collector accepts the records. If the collector refuses several, Send tries each half of
+// them, so that only the records that it does not accept are lost: see Rejected. Send returns an error only if ctx is
+// done before.
+func Send[Record any](ctx context.Context, c *Courier, records []Record, attempt func(ctx context.Context, records []Record) error) error {
+	refusal, err := c.retry(ctx, func(ctx context.Context) error { return attempt(ctx, records) })
+	switch {
+	case err != nil || refusal == nil:
+		return err
+	case len(records) == 1:
+		c.Reject(1, refusal)
+		return nil
+	}
+	half := len(records) / 2
+	if err := Send(ctx, c, records[:half], attempt); err != nil {
+		return err
+	}
+	return Send(ctx, c, records[half:], attempt)
+}
+
+// SendAll is Send for records that are refused together.
+func (c *Courier) SendAll(ctx context.Context, records int, attempt func(ctx context.Context) error) error {
+	refusal, err := c.retry(ctx, attempt)
+	if refusal != nil {
+		c.Reject(records, refusal)
+	}
+	return err
+}
+
+// retry calls attempt until it succeeds or fails for good, which is the refusal. err is set if ctx is done before.
+func (c *Courier) retry(ctx context.Context, attempt func(ctx context.Context) error) (refusal, err error) {
 	pauses := &backoff.ExponentialBackOff{
 		InitialInterval: c.cfg.RetryMin, MaxInterval: c.cfg.RetryMax, Multiplier: 2, RandomizationFactor: backoff.DefaultRandomizationFactor,
 	}
 	var last error
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 		defer cancel()
 		last = attempt(limited)
@@ -110,12 +137,11 @@ func (c *Courier) Send(ctx context.Context, records int, attempt func(ctx contex
 			c.failing = false
 			c.cfg.Log.Info("the collector of decisions takes records again", "collector", c.cfg.Collector)
 		}
-		return nil
+		return nil, nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("the collector has not accepted the records: %w", errors.Join(last, context.Cause(ctx)))
+		return nil, fmt.Errorf("the collector has not accepted the records: %w", errors.Join(last, context.Cause(ctx)))
 	}
-	c.Reject(records, last)
-	return nil
+	return last, nil
 }
 
 // Reject counts records that the collector refused, or that cannot be sent.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"math/rand/v2"
 )
 
 // copies finds pieces of masked values in other texts. All texts are in the form that JSON has between quotes.
@@ -102,10 +103,14 @@ func (c *copies) insert(p uint64) {
 	c.pieces[at] = p
 }
 
+// The secrets of the hash function: callers choose masked values, and must not choose ones that collide.
+var seed, factor = rand.Uint64(), rand.Uint64() | 1
+
 // find returns the slot of p in the table, or the free slot for it.
 func (c *copies) find(p uint64) (at int, found bool) {
 	mask := len(c.pieces) - 1
-	at = int(p*0x9E3779B97F4A7C15>>32) & mask
+	high, low := bits.Mul64(p^seed, factor)
+	at = int(high^low) & mask //nolint:gosec // the mask makes it small
 	for c.pieces[at] != 0 && c.pieces[at] != p {
 		at = (at + 1) & mask
 	}

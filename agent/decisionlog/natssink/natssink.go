@@ -116,7 +116,7 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 		batch := waiting[:min(len(waiting), maxPending)]
 		waiting = waiting[len(batch):]
 		large := 0
-		err := s.courier.Send(ctx, len(batch), func(ctx context.Context) (err error) {
+		err := s.courier.SendAll(ctx, len(batch), func(ctx context.Context) (err error) {
 			var more int
 			batch, more = s.fitting(batch)
 			large += more

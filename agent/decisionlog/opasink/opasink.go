@@ -109,36 +109,12 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			records = records[1:]
 			continue
 		}
-		if err := s.send(ctx, records[:n]); err != nil {
+		if err := deliver.Send(ctx, s.courier, records[:n], s.post); err != nil {
 			return err
 		}
 		records = records[n:]
 	}
 	return s.courier.Rejected()
-}
-
-// send sends the records in one request, or in smaller ones if the collector refuses it as too large.
-func (s *Sink) send(ctx context.Context, records [][]byte) error {
-	body, err := pack(records)
-	if err != nil {
-		return err
-	}
-	half := 0
-	err = s.courier.Send(ctx, len(records), func(ctx context.Context) error {
-		err := s.post(ctx, body)
-		if errors.Is(err, errTooLarge) && len(records) > 1 {
-			half = len(records) / 2
-			return nil
-		}
-		return err
-	})
-	if err != nil || half == 0 {
-		return err
-	}
-	if err := s.send(ctx, records[:half]); err != nil {
-		return err
-	}
-	return s.send(ctx, records[half:])
 }
 
 // fit returns how many of the records go into one request.
@@ -170,8 +146,12 @@ func pack(records [][]byte) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// post sends one request.
-func (s *Sink) post(ctx context.Context, body []byte) error {
+// post sends the records in one request.
+func (s *Sink) post(ctx context.Context, records [][]byte) error {
+	body, err := pack(records)
+	if err != nil {
+		return deliver.Permanent(err)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return deliver.Permanent(err)
@@ -195,18 +175,12 @@ func (s *Sink) post(ctx context.Context, body []byte) error {
 	return checkResponse(resp, text)
 }
 
-// errTooLarge means that a request is too large for the collector.
-var errTooLarge = errors.New("413 Request Entity Too Large")
-
 // checkResponse returns the error of a response for the Courier; nil if the collector has accepted the records.
 func checkResponse(resp *http.Response, text []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
 	err := errors.New(resp.Status + excerpt(text))
-	if resp.StatusCode == http.StatusRequestEntityTooLarge {
-		return deliver.Permanent(fmt.Errorf("%w%s", errTooLarge, excerpt(text)))
-	}
 	if deliver.Refuses(resp.StatusCode) {
 		return deliver.Permanent(err)
 	}

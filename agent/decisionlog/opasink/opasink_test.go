@@ -208,38 +208,55 @@ func TestWhatACollectorAnswers(t *testing.T) {
 	}
 }
 
-// TestACollectorOfSmallRequests: records go in smaller requests if a request is too large for the collector, and
-// only those that are too large alone are refused.
-func TestACollectorOfSmallRequests(t *testing.T) {
-	c := &collector{t: t, answer: func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		packed, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(packed))
-		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Error(err)
-			return true
-		}
-		body, err := io.ReadAll(z)
-		if err != nil {
-			t.Error(err)
-		}
-		if bytes.Count(body, []byte("decision_id")) > 2 || bytes.Contains(body, []byte(`"5"`)) {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return true
-		}
-		return false
-	}}
-	server := httptest.NewServer(c)
-	defer server.Close()
-	s, _ := newSink(t, opasink.Config{URL: server.URL + "/service"})
-	err := write(t, s, records("1", "2", "3", "4", "5", "6", "7"))
-	if refused, ok := errors.AsType[*decisionlog.Rejected](err); !ok || refused.Records != 1 {
-		t.Errorf("got %v, want one refused record", err)
+// TestOnlyBadRecordsAreRefused: one record that the collector does not accept, or a request that is too large for it,
+// takes no other records with it. A tenant can choose what is in its records.
+func TestOnlyBadRecordsAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status, most int
+		uploads      string
+	}{
+		"too large":      {http.StatusRequestEntityTooLarge, 2, "[[1] [2 3] [4] [6 7]]"},
+		"not acceptable": {http.StatusBadRequest, 10, "[[1 2 3] [4] [6 7]]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &collector{t: t, answer: func(_ int, w http.ResponseWriter, r *http.Request) bool {
+				body := peek(t, r)
+				if bytes.Count(body, []byte("decision_id")) > tt.most || bytes.Contains(body, []byte(`"5"`)) {
+					w.WriteHeader(tt.status)
+					return true
+				}
+				return false
+			}}
+			server := httptest.NewServer(c)
+			defer server.Close()
+			s, _ := newSink(t, opasink.Config{URL: server.URL + "/service"})
+			err := write(t, s, records("1", "2", "3", "4", "5", "6", "7"))
+			if refused, ok := errors.AsType[*decisionlog.Rejected](err); !ok || refused.Records != 1 {
+				t.Errorf("got %v, want one refused record", err)
+			}
+			c.want(tt.uploads)
+		})
 	}
-	c.want("[[1] [2 3] [4] [6 7]]")
+}
+
+// peek returns the uncompressed body of the request, which can still be read.
+func peek(t *testing.T, r *http.Request) []byte {
+	t.Helper()
+	packed, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(packed))
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	body, err := io.ReadAll(z)
+	if err != nil {
+		t.Error(err)
+	}
+	return body
 }
 
 // hijack answers with the text and closes the connection.

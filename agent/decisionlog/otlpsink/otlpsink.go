@@ -104,24 +104,36 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 			s.emit(records[0])
 			records = records[1:]
 		}
-		accepted := 0
-		err := s.courier.Send(ctx, len(s.batch.records), func(ctx context.Context) (err error) {
-			accepted, err = acceptedOf(s.exporter.Export(ctx, s.batch.records), len(s.batch.records))
+		if err := deliver.Send(ctx, s.courier, s.batch.records, s.export); err != nil {
 			return err
-		})
-		if err != nil {
-			return err
-		}
-		if rejected := len(s.batch.records) - accepted; accepted > 0 && rejected > 0 {
-			s.courier.Reject(rejected, errPartly)
 		}
 	}
 	clear(s.batch.records) // release their memory
 	return s.courier.Rejected()
 }
 
-// errPartly is the error of records that a collector rejected in a partial success.
-var errPartly = errors.New("the collector has rejected them, and taken others of the same request")
+// partial matches the exporters' error of a partial success.
+var partial = regexp.MustCompile(`OTLP partial success: .* \((\d+) logs rejected\)`)
+
+// export sends the records in one request. It returns the error for the Courier.
+func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
+	err := s.exporter.Export(ctx, records)
+	if err == nil {
+		return nil
+	}
+	if m := partial.FindStringSubmatch(err.Error()); m != nil {
+		rejected, _ := strconv.Atoi(m[1]) // 0 if it is too large
+		if rejected <= 0 || rejected > len(records) {
+			rejected = len(records)
+		}
+		s.courier.Reject(rejected, err)
+		return nil
+	}
+	if isTemporary(err) {
+		return err
+	}
+	return deliver.Permanent(err)
+}
 
 // emit adds the record to the batch.
 func (s *Sink) emit(record []byte) {
@@ -165,26 +177,6 @@ func spanOf(head *decision.Record) trace.SpanContext {
 		_, _ = hex.Decode(cfg.SpanID[:], []byte(head.SpanID))
 	}
 	return trace.NewSpanContext(cfg)
-}
-
-// partial matches the exporters' error of a partial success.
-var partial = regexp.MustCompile(`OTLP partial success: .* \((\d+) logs rejected\)`)
-
-// acceptedOf returns how many of the records the collector has accepted, and the error for the Courier.
-func acceptedOf(err error, records int) (accepted int, _ error) {
-	if err == nil {
-		return records, nil
-	}
-	if m := partial.FindStringSubmatch(err.Error()); m != nil {
-		if n, parseErr := strconv.Atoi(m[1]); parseErr == nil && n < records {
-			return records - n, nil
-		}
-		return 0, deliver.Permanent(err)
-	}
-	if isTemporary(err) {
-		return 0, err
-	}
-	return 0, deliver.Permanent(err)
 }
 
 // httpStatus matches the HTTP exporter's error of a response.

@@ -117,6 +117,7 @@ func TestRequestsAreBounded(t *testing.T) {
 }
 
 func TestWhatACollectorAnswers(t *testing.T) {
+	unreadable := logcollector.Answer{Code: codes.InvalidArgument, Status: http.StatusBadRequest}
 	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
 		t.Helper()
 		for name, tt := range map[string]struct {
@@ -127,7 +128,8 @@ func TestWhatACollectorAnswers(t *testing.T) {
 			"is wrong itself": {[]logcollector.Answer{{Code: codes.DataLoss, Status: http.StatusBadGateway}}, 0},
 			"does not know":   {[]logcollector.Answer{{Code: codes.Unauthenticated, Status: http.StatusUnauthorized}}, 0},
 			"forbids":         {[]logcollector.Answer{{Code: codes.PermissionDenied, Status: http.StatusForbidden}}, 0},
-			"cannot read":     {[]logcollector.Answer{{Code: codes.InvalidArgument, Status: http.StatusBadRequest}}, 2},
+			"cannot read one": {[]logcollector.Answer{unreadable, unreadable}, 1},
+			"cannot read any": {[]logcollector.Answer{unreadable, unreadable, unreadable}, 2},
 			"has no logs":     {[]logcollector.Answer{{Code: codes.Unimplemented, Status: http.StatusNotFound}}, 0},
 			"rejects one":     {[]logcollector.Answer{{Rejected: 1}}, 1},
 			"rejects both":    {[]logcollector.Answer{{Rejected: 2}}, 2},
