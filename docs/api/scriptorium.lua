@@ -108,7 +108,7 @@ function log.error(message, fields) end
 ---@class json
 json = {}
 
----JSON's null: equal to itself alone, and true in a condition.
+---JSON's null in an array, or to write it. It is equal to itself alone, and true in a condition.
 ---@class json.null
 json.null = {}
 

@@ -25,6 +25,7 @@ type box struct {
 	arrayMeta      *glua.LTable // marks a table as a JSON array
 	lazyMeta       *glua.LTable // marks a table as a lazy object
 	requestMeta    *glua.LTable // marks a table as a request that was lazy
+	nullsMeta      *glua.LTable // marks a table that was lazy and has null members; it may be a request
 	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
 	null           *glua.LUserData
 	names          map[*glua.LFunction]string
@@ -60,6 +61,7 @@ func newBox() *box {
 		names:     make(map[*glua.LFunction]string),
 
 		requestMeta: newTable(),
+		nullsMeta:   newTable(),
 
 		ipairsNext:  builtin(baseIpairsNext),
 		pairsNext:   builtin(baseNext),
@@ -75,6 +77,8 @@ func newBox() *box {
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.requestMeta.RawSetString("__index", builtin(requestIndex))
+	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
+	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
 	b.plainMeta = newTable()
 	b.refuse(b.plainMeta)
 	b.refuseKeys(b.plainMeta, "__index", "__newindex")
