@@ -27,8 +27,9 @@ type compiled struct {
 	proto      *glua.FunctionProto
 	usesConfig bool
 	usesEnv    bool
-	wrapped    bool // see wrap: the chunk takes the config and returns the entrypoint
-	onResponse bool // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
+	madeLocal  map[string]bool // the globals that wrap made local variables
+	onResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
 }
 
 // compile checks src and compiles it, running nothing of it.
@@ -61,7 +62,7 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse()}
 	if wrapped, ok := a.wrap(chunk); ok {
 		if c.proto, err = generate(wrapped); err == nil {
-			c.wrapped = true
+			c.wrapped, c.madeLocal = true, a.assigned
 			return c, nil
 		}
 	}
@@ -85,7 +86,7 @@ func generate(chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
 //   - a tail call becomes a call, so that recursion meets the stack limit (and
 //     costs memory that is bounded);
 //   - the markers that the analyzer left become the builtins they stand for;
-//   - what serves debuggers alone goes, and slices lose their spare room.
+//   - names of calls go, and slices lose their spare room.
 func finish(p *glua.FunctionProto) *script.Error {
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
 		return &script.Error{
@@ -102,7 +103,8 @@ func finish(p *glua.FunctionProto) *script.Error {
 		}
 	}
 	p.IsVarArg &^= glua.VarArgNeedsArg // declareArg has done that where it is used
-	p.DbgLocals, p.DbgCalls, p.DbgUpvalues = nil, nil, nil
+	p.DbgCalls = nil
+	p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues) // errors name variables
 	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
 	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
 	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
@@ -127,8 +129,8 @@ func patchTailCalls(p *glua.FunctionProto) {
 
 // protoSize estimates the bytes that p holds.
 func protoSize(p *glua.FunctionProto) int {
-	const fixed = 400
-	size := fixed + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
+	const fixed, local, upvalue = 400, 48, 32
+	size := fixed + local*len(p.DbgLocals) + upvalue*len(p.DbgUpvalues) + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
 	for _, constant := range p.Constants {
 		size += 16 + 16 + 16 // two slices' elements, and the boxed value
 		if s, ok := constant.(glua.LString); ok {

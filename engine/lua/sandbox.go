@@ -92,7 +92,11 @@ func newBox() *box {
 	b.stringMeta = protected(b.strings)
 	b.refuse(b.stringMeta)
 	b.refuseKeys(b.stringMeta, "__newindex")
-	stringArithmetic(b.stringMeta)
+	for event, fn := range arithmetic() {
+		b.stringMeta.RawSetString(event, fn)
+		b.plainMeta.RawSetString(event, fn)
+		b.null.Metatable.(*glua.LTable).RawSetString(event, fn)
+	}
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
