@@ -235,18 +235,26 @@ func hint(value glua.LValue, v variable) string {
 
 // nearest returns the key of the table that differs least from the name; "" if none is similar.
 func nearest(name string, table *glua.LTable) (near string) {
-	const longest = 40
-	if len(name) > longest {
-		return ""
-	}
-	least := min(2, len(name)/3) + 1
+	least := 0
 	table.ForEach(func(k, _ glua.LValue) {
 		key := k.String()
-		if d := distance(name, key); d < least && d > 0 || d == least && near != "" && key < near {
+		if !Similar(name, key) {
+			return
+		}
+		if d := distance(name, key); near == "" || d < least || d == least && key < near {
 			least, near = d, key
 		}
 	})
 	return near
+}
+
+// Similar reports whether one of the names may be the other one, misspelled.
+func Similar(a, b string) bool {
+	const longest = 40
+	if a == b || len(a) > longest || len(b) > longest {
+		return false
+	}
+	return distance(a, b) <= min(2, len(a)/3)
 }
 
 // distance returns how many letters have to be inserted, removed, replaced or swapped with their neighbor.

@@ -22,6 +22,7 @@ const (
 	exitHeld         = 9
 	exitDiffers      = 10
 	exitTestFailed   = 11
+	exitLint         = 12
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

@@ -1,0 +1,126 @@
+// Package project reads .scriptorium.yaml, the settings of a folder of scripts.
+package project
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
+)
+
+// FileName is the name of the file.
+const FileName = ".scriptorium.yaml"
+
+// maxBytes bounds the file.
+const maxBytes = 1 << 20
+
+// Level says what becomes of a finding.
+type Level string
+
+// The levels of rules.
+const (
+	Off     Level = "off"
+	Warning Level = "warning"
+	Error   Level = "error"
+)
+
+// Config is what the file sets. The zero value is what there is without a file.
+type Config struct {
+	levels map[string]Level // by the codes of rules
+}
+
+// Level returns the level of a rule.
+func (c *Config) Level(r *lint.Rule) Level {
+	if level, ok := c.levels[r.Code]; ok {
+		return level
+	}
+	switch {
+	case r.Off:
+		return Off
+	case r.Fails:
+		return Error
+	}
+	return Warning
+}
+
+// Find returns the settings for the files in the folder: from the nearest file, in the folder or one around it.
+func Find(dir string) (*Config, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", FileName, err)
+	}
+	for {
+		path := filepath.Join(dir, FileName)
+		data, err := read(path)
+		if err == nil {
+			return parse(path, data)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return &Config{}, nil
+		}
+		dir = up
+	}
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read-only
+	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(data) > maxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
+	}
+	return data, err
+}
+
+// parse reads a file such as
+//
+//	lint:
+//	  rules:
+//	    W009: off
+//	    unused-local: error
+func parse(path string, data []byte) (*Config, error) {
+	var doc struct {
+		Lint struct {
+			Rules map[string]yaml.Node `yaml:"rules"`
+		} `yaml:"lint"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, &manifest.Error{File: path, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	c := &Config{levels: map[string]Level{}}
+	var faults []error
+	for name, value := range doc.Lint.Rules {
+		fault := func(format string, args ...any) {
+			faults = append(faults, &manifest.Error{File: path, Line: value.Line, Column: value.Column, Field: "lint.rules." + name, Message: fmt.Sprintf(format, args...)})
+		}
+		level := Level(value.Value)
+		switch r := lint.Find(name); {
+		case r == nil:
+			fault("there is no such rule: want a code such as W005 or a name such as unused-local; scriptctl explain lists them")
+		case !slices.Contains([]Level{Off, Warning, Error}, level):
+			fault("%q is no level: want off, warning or error", value.Value)
+		default:
+			c.levels[r.Code] = level
+		}
+	}
+	return c, errors.Join(faults...)
+}
