@@ -155,7 +155,7 @@ func (v *lintView) check(m *manifest.Manifest, settings *project.Config) {
 		v.add(m, lintFinding{Code: compilerCode, Rule: "compiler", Level: project.Error}, script.AsError(err))
 		return
 	}
-	linted := lint.Source{Source: source, Config: json.RawMessage(m.Settings.Config)}
+	linted := lint.Source{Source: source, Config: m.Settings.Config}
 	if m.Name != (script.Name{}) && linted.Config == nil {
 		linted.Config = json.RawMessage("{}")
 	}

@@ -94,7 +94,10 @@ func TestFindings(t *testing.T) {
 	} {
 		src := lint.Source{Source: engine.Source{Code: []byte(source), Entrypoint: "handle"}, Config: json.RawMessage(`{"limit":1}`)}
 		got := shown(slices.DeleteFunc(lint.Check(src), func(f lint.Finding) bool { return f.Rule.Off }))
-		if got != want && !(strings.HasSuffix(want, "W013") && strings.HasPrefix(got, want)) {
+		if strings.HasSuffix(want, "W013") { // without its message
+			got = got[:min(len(want), len(got))]
+		}
+		if got != want {
 			t.Errorf("%s\ngot\n%s\nwant\n%s", source, got, want)
 		}
 	}
