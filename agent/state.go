@@ -35,7 +35,7 @@ type state struct {
 	cursor     follow.Cursor               // as loaded
 	incomplete []script.Object             // as loaded
 	others     []string                    // keys of what is on disk and not followed
-	refused    map[string]struct{}         // keys of what is on disk and not live, for its publisher has not signed it
+	refused    map[string]struct{}         // keys of what is on disk and not live: see restore
 	trouble    atomic.Pointer[diskTrouble] // the last write that failed
 }
 
@@ -120,12 +120,18 @@ func (s *state) removeOthers() error {
 // restore makes live what was on disk. Its programs were compiled before they
 // were stored, and are compiled again when they are first called, or before.
 //
-// What its publisher has not signed, as the keys are now, is not made live.
-func (s *state) restore(objects []script.Object) {
+// What its publisher has not signed, as the keys are now, is not made live. Neither are the scripts of tenants whose
+// settings are lost: they may need a process of their own, or a record of each call. The full snapshot that follows
+// such a loss brings both.
+func (s *state) restore(objects []script.Object, lostSettings map[string]struct{}) {
 	trust := s.roots.Trust()
 	s.refused = map[string]struct{}{}
 	believed := make([]script.Object, 0, len(objects))
 	for _, o := range objects {
+		if _, lost := lostSettings[o.TenantName()]; lost && o.Release != nil {
+			s.refused[o.Key()] = struct{}{}
+			continue
+		}
 		if o.Release != nil && trust.Release(o.Release) != nil {
 			s.incomplete = append(s.incomplete, alone(o))
 			s.refused[o.Key()] = struct{}{}
