@@ -246,11 +246,7 @@ func (a *Agent) load(registry follow.Registry) error {
 		return errors.Join(err, disk.Close())
 	}
 	a.behind = loaded.Behind && len(loaded.Releases)+len(loaded.Values) > 0
-	lostSettings := loaded.LostSettings()
-	for tenant := range lostSettings {
-		a.log.Warn("the settings of a tenant are lost or not believed; its scripts are not served until the registry has sent both", "tenant", tenant)
-	}
-	a.state.restore(a.state.choose(loaded, a.cfg.Tenants, a.log), lostSettings)
+	a.state.restore(a.state.choose(loaded, a.cfg.Tenants, a.log))
 	a.log.Info("state loaded", "scripts", a.state.table.Len(), "values", a.state.values.Len(), "fleet", a.state.cursor.Fleet, "revision", a.state.cursor.Revision,
 		"tenants", a.cfg.Tenants.String())
 	return nil

@@ -70,14 +70,18 @@ func TestTheSettingsOfATenantRotted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.stop()
-	n = startNode(t, r, dir)
-	if got, err := n.call(t, "acme/a"); err == nil {
-		t.Errorf("with the registry down, it answers %q without a record", got)
-	}
-	if got, err := n.call(t, "shop/b"); err != nil || got != "plain" {
-		t.Errorf("another tenant's script answers %q, %v", got, err)
+	for range 2 {
+		n = startNode(t, r, dir)
+		if got, err := n.call(t, "acme/a"); err == nil {
+			t.Errorf("with the registry down, it answers %q without a record", got)
+		}
+		if got, err := n.call(t, "shop/b"); err != nil || got != "plain" {
+			t.Errorf("another tenant's script answers %q, %v", got, err)
+		}
+		n.stop()
 	}
 	r.start()
+	n = startNode(t, r, dir)
 	eventually(t, r, "the settings are back", func() bool {
 		_, err := n.call(t, "acme/a")
 		return script.Unrecorded(err)
