@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestCatchingUpTakesAsLongAsTheAnswer: an agent that may be behind serves nothing old while the
@@ -37,4 +39,51 @@ func TestCatchingUpTakesAsLongAsTheAnswer(t *testing.T) {
 	if got, err := n.call(t, "acme/a"); err != nil || got != "new" {
 		t.Errorf("it answers %q, %v", got, err)
 	}
+}
+
+// TestTheSettingsOfATenantRotted: until the registry has sent them again, nobody knows whether its calls need a record or
+// a process, so they fail. Those of other tenants do not.
+func TestTheSettingsOfATenantRotted(t *testing.T) {
+	r := newRegistry(t)
+	r.start()
+	r.configure("acme", script.TenantSettings{Audit: script.AuditStrict})
+	r.publish("acme/a", "audited")
+	r.publish("shop/b", "plain")
+	dir := t.TempDir()
+	n := startNode(t, r, dir)
+	n.answers(t, r, "shop/b", "plain")
+	if _, err := n.call(t, "acme/a"); !script.Unrecorded(err) {
+		t.Fatalf("without a decision log: %v", err)
+	}
+	eventually(t, r, "the cursor is kept", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "cursor"))
+		return err == nil
+	})
+	n.stop()
+	settings := filepath.Join(dir, "tenants/acme")
+	data, err := os.ReadFile(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(settings, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	for range 2 {
+		n = startNode(t, r, dir)
+		if got, err := n.call(t, "acme/a"); err == nil {
+			t.Errorf("with the registry down, it answers %q without a record", got)
+		}
+		if got, err := n.call(t, "shop/b"); err != nil || got != "plain" {
+			t.Errorf("another tenant's script answers %q, %v", got, err)
+		}
+		n.stop()
+	}
+	r.start()
+	n = startNode(t, r, dir)
+	eventually(t, r, "the settings are back", func() bool {
+		_, err := n.call(t, "acme/a")
+		return script.Unrecorded(err)
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,7 +37,7 @@ type state struct {
 	cursor     follow.Cursor               // as loaded
 	incomplete []script.Object             // as loaded
 	others     []string                    // keys of what is on disk and not followed
-	refused    map[string]struct{}         // keys of what is on disk and not live, for its publisher has not signed it
+	refused    map[string]struct{}         // keys of what is on disk and not live: see choose and restore
 	trouble    atomic.Pointer[diskTrouble] // the last write that failed
 }
 
@@ -70,7 +72,8 @@ func (nothing) Checksum(int, ...string) (none wire.Sum)  { return none }
 func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
 
 // choose takes the objects of other tenants than those that are followed from disk,
-// and returns the rest. The cursor of another group is not one of this, but for the
+// and returns the rest. Scripts of tenants whose settings are lost are not among it: they may need a process
+// of their own, or a record of each call. The full snapshot that follows a loss brings both. The cursor of another group is not one of this, but for the
 // fleet: it asks for a full snapshot. So is one that has passed what was not kept.
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
 	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision, Removals: loaded.Cursor.Removals, Withheld: loaded.Cursor.Withheld, Accepted: loaded.Cursor.Accepted}
@@ -78,17 +81,26 @@ func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.
 	if loaded.Cursor == (store.Cursor{}) {
 		s.cursor.Removals = follow.UnknownRemovals
 	}
+	s.refused = map[string]struct{}{}
+	lost := loaded.LostSettings()
 	for o := range loaded.Objects() {
-		if tenants.Matches(o.TenantName()) {
+		_, unbounded := lost[o.TenantName()]
+		switch {
+		case !tenants.Matches(o.TenantName()):
+			s.others = append(s.others, o.Key())
+		case unbounded && o.Release != nil:
+			s.refused[o.Key()] = struct{}{}
+		default:
 			kept = append(kept, o)
-			continue
 		}
-		s.others = append(s.others, o.Key())
 	}
 	others := len(s.others)
 	var err error
 	if len(loaded.Doubted) == 0 { // else with the first snapshot: clearing up removes the sources of what is in doubt
-		err = s.removeOthers()
+		err = errors.Join(s.removeOthers(), s.removeRefused())
+	}
+	for tenant := range lost {
+		log.Warn("the settings of a tenant are lost or not believed; its scripts are not served until the registry has sent both", "tenant", tenant)
 	}
 	if s.cursor.Revision > 0 && cmp.Or(loaded.Cursor.Group, script.GroupAll) != s.group {
 		log.Info("other tenants are followed than before; everything is fetched and compared", "tenants", tenants.String(), "objects_removed", others)
@@ -117,13 +129,24 @@ func (s *state) removeOthers() error {
 	return nil
 }
 
+// removeRefused removes what choose has refused from disk: the next start may not find out that settings are lost.
+func (s *state) removeRefused() error {
+	if len(s.refused) == 0 {
+		return nil
+	}
+	err := s.store.Commit(store.Batch{Removed: slices.Collect(maps.Keys(s.refused))})
+	if err == nil {
+		clear(s.refused)
+	}
+	return err
+}
+
 // restore makes live what was on disk. Its programs were compiled before they
 // were stored, and are compiled again when they are first called, or before.
 //
 // What its publisher has not signed, as the keys are now, is not made live.
 func (s *state) restore(objects []script.Object) {
 	trust := s.roots.Trust()
-	s.refused = map[string]struct{}{}
 	believed := make([]script.Object, 0, len(objects))
 	for _, o := range objects {
 		if o.Release != nil && trust.Release(o.Release) != nil {

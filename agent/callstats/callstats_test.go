@@ -275,9 +275,9 @@ func TestChangesAreBrought(t *testing.T) {
 	if got := parent.counters("calls_total"); !maps.Equal(got, want) {
 		t.Errorf("the parent counts %v, want %v", got, want)
 	}
-	parent.stats.Bring(script.Name{Tenant: "acme", Script: "nothing"}, &meter.Figures{Use: meter.Use{Calls: 7}})
-	if uses := parent.stats.TakeUse(9); len(uses) != 1 || uses[0].Calls != 9 {
-		t.Errorf("the parent's tenants used %+v, want 9 calls", uses)
+	parent.stats.Bring(script.Name{Tenant: "acme", Script: "deleted"}, &meter.Figures{Use: meter.Use{Calls: 7}})
+	if uses := parent.stats.TakeUse(9); len(uses) != 1 || uses[0].Calls != 16 {
+		t.Errorf("the parent's tenants used %+v, want 16 calls, also those of a script that was deleted", uses)
 	}
 }
 

@@ -52,11 +52,8 @@ func (s *Stats) Brought(changes []*Change) {
 	}
 }
 
-// Bring adds a Change of another Stats. It ignores scripts that do not exist here.
+// Bring adds a Change of another Stats. The calls of a script that does not exist here any more count for its tenant.
 func (s *Stats) Bring(name script.Name, f *meter.Figures) {
-	if name.Script != "" && s.cfg.Table.Get(name.String()) == nil {
-		return
-	}
 	at := s.now()
 	try := s.mayTry(at)
 	s.mu.Lock()

@@ -77,6 +77,17 @@ type Lost struct {
 	Err  error
 }
 
+// LostSettings returns the tenants whose settings were corrupt, or are doubted.
+func (l *Loaded) LostSettings() map[string]struct{} {
+	tenants := map[string]struct{}{}
+	for _, lost := range slices.Concat(l.Lost, l.Doubted) {
+		if tenant, ok := strings.CutPrefix(filepath.ToSlash(lost.Path), string(script.Tenants)+"/"); ok {
+			tenants[tenant] = struct{}{}
+		}
+	}
+	return tenants
+}
+
 // maxCorrupt is how many corrupt files are kept for a person to look at.
 const maxCorrupt = 100
 

@@ -102,8 +102,8 @@ func TestHomeAttributesLines(t *testing.T) {
 	}
 }
 
-// TestHomeBelievesCallsThatCanBe: what a process counts is its own tenant's, of scripts that there are, and its calls
-// ran no longer than there are processors.
+// TestHomeBelievesCallsThatCanBe: what a process counts is its own tenant's, whatever the name of the script, and its
+// calls ran no longer than there are processors.
 func TestHomeBelievesCallsThatCanBe(t *testing.T) {
 	table, metrics := cache.NewTable(), prometheus.NewRegistry()
 	table.Update([]*cache.Release{
@@ -139,8 +139,8 @@ func TestHomeBelievesCallsThatCanBe(t *testing.T) {
 		}
 	}
 	uses := calls.TakeUse(10)
-	if len(uses) != 1 || uses[0].Tenant != "acme" || uses[0].Calls != 200 || uses[0].Instructions != math.MaxUint64 {
-		t.Errorf("the calls are %+v, want 200 of acme", uses)
+	if len(uses) != 1 || uses[0].Tenant != "acme" || uses[0].Calls != 500 || uses[0].Instructions != math.MaxUint64 {
+		t.Errorf("the calls are %+v, want 500 of acme", uses)
 	}
 	if most := time.Duration(runtime.NumCPU()) * time.Hour; uses[0].Ran > most {
 		t.Errorf("the calls ran for %v, more than %v", uses[0].Ran, most)

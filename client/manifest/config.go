@@ -11,6 +11,8 @@ import (
 const (
 	maxConfigNodes = 10_000
 	maxConfigDepth = 32
+	// maxAliasedBytes is the size of all texts in JSON values of a file, where aliases count as what they stand for.
+	maxAliasedBytes = 4 * MaxFileBytes
 )
 
 // config returns the object in n as JSON, keys in order, so that equal settings
@@ -26,11 +28,24 @@ func (d *decoder) config(n *yaml.Node, path string) json.RawMessage {
 	return d.json(n, path)
 }
 
+// charge counts the text, and reports whether the file may have it.
+func (d *decoder) charge(n *yaml.Node, path, text string) bool {
+	if d.bytes += len(text); d.bytes > maxAliasedBytes {
+		d.fault(n, path, "the values of this file have, with aliases, more than %d bytes: use fewer aliases", maxAliasedBytes)
+		return false
+	}
+	return true
+}
+
 func (d *decoder) configValue(n *yaml.Node, path string, depth int, budget *int) any {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	if *budget--; *budget < 0 {
+		return nil
+	}
+	if !d.charge(n, path, n.Value) {
+		*budget = 0
 		return nil
 	}
 	if depth > maxConfigDepth {
@@ -60,6 +75,10 @@ func (d *decoder) configObject(n *yaml.Node, path string, depth int, budget *int
 		if !isScalar(key, "!!str") {
 			d.fault(key, path, "has a key that is %s: put keys in quotes", describe(key))
 			continue
+		}
+		if !d.charge(key, path, key.Value) {
+			*budget = 0
+			break
 		}
 		if _, ok := object[key.Value]; ok {
 			d.fault(key, field, "is there twice: remove one")

@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ type decoder struct {
 	file   string
 	dir    string
 	lines  []string
+	bytes  int // of texts in JSON values
 	faults []*Error
 }
 
@@ -211,7 +213,7 @@ func (d *decoder) fault(n *yaml.Node, field, format string, args ...any) {
 }
 
 // object returns the values of a mapping's fields by their names, and reports
-// those that are not known or there twice. A null counts as absent.
+// those that are not known, unless known is nil, or there twice. A null counts as absent.
 func (d *decoder) object(n *yaml.Node, path string, known []string) (map[string]*yaml.Node, bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -233,7 +235,7 @@ func (d *decoder) object(n *yaml.Node, path string, known []string) (map[string]
 			continue
 		}
 		seen[key.Value] = key.Line
-		if !slices.Contains(known, key.Value) {
+		if known != nil && !slices.Contains(known, key.Value) {
 			d.unknownField(key, field, known)
 			continue
 		}
@@ -303,16 +305,10 @@ func (d *decoder) texts(n *yaml.Node, path string) map[string]string {
 		d.fault(n, path, "is %s, want fields", describe(n))
 		return nil
 	}
-	var keys []string
-	for i := 0; i < len(n.Content); i += 2 {
-		keys = append(keys, n.Content[i].Value)
-	}
-	fields, _ := d.object(n, path, keys)
+	fields, _ := d.object(n, path, nil)
 	texts := make(map[string]string, len(fields))
-	for _, key := range slices.Compact(keys) {
-		if v := fields[key]; v != nil {
-			texts[key], _ = d.text(v, path+"."+key)
-		}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		texts[key], _ = d.text(fields[key], path+"."+key)
 	}
 	return texts
 }

@@ -102,9 +102,9 @@ func Load(path string) ([]Manifest, error) {
 	var all []Manifest
 	var faults []error
 	for _, file := range files {
-		data, err := readFile(os.Open(file))
+		data, err := ReadFile(file)
 		if err != nil {
-			faults = append(faults, unreadable(file, err))
+			faults = append(faults, err)
 			continue
 		}
 		ms, err := Parse(file, data, filepath.Dir(file))

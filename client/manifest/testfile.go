@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,9 +73,9 @@ func IsTestFile(name string) bool {
 
 // LoadTests reads a test file, and the manifest of its script.
 func LoadTests(path string) (*TestFile, error) {
-	data, err := readFile(os.Open(path))
+	data, err := ReadFile(path)
 	if err != nil {
-		return nil, unreadable(path, err)
+		return nil, err
 	}
 	d, data, err := newDecoder(path, data, filepath.Dir(path))
 	if err != nil {
@@ -107,6 +106,7 @@ func (d *decoder) testFile(n *yaml.Node) *TestFile {
 	first := TestCase{File: d.file, Values: map[string][]byte{}, Now: TestTime, Seed: 1}
 	if defaults := fields["defaults"]; defaults != nil {
 		if set, ok := d.object(defaults, "defaults", worldFields); ok {
+			d.filled(defaults, "defaults")
 			d.world(set, "defaults", &first)
 		}
 	}
@@ -131,7 +131,7 @@ func (d *decoder) tested(n *yaml.Node, fields map[string]*yaml.Node) *Manifest {
 	at, path := n, ""
 	if fields["script"] != nil {
 		at = fields["script"]
-		if path, _ = d.text(at, "script"); path == "" {
+		if path = d.nonEmptyText(n, at, "script", "the manifest, such as route.yaml"); path == "" {
 			return nil
 		}
 		path = filepath.Join(d.dir, filepath.FromSlash(path))
@@ -153,13 +153,15 @@ func (d *decoder) tested(n *yaml.Node, fields map[string]*yaml.Node) *Manifest {
 	}
 	want := ""
 	if fields["name"] != nil {
-		want, _ = d.text(fields["name"], "name")
+		if want = d.nonEmptyText(n, fields["name"], "name", "the script, as tenant/name"); want == "" {
+			return nil
+		}
 		manifests = slices.DeleteFunc(manifests, func(m Manifest) bool { return m.Name.String() != want })
 	}
 	switch {
 	case len(manifests) == 1:
 		return &manifests[0]
-	case len(manifests) == 0 && want != "":
+	case want != "":
 		d.fault(fields["name"], "name", "%s has no script %.80q", path, want)
 	case len(manifests) == 0:
 		d.fault(at, "script", "%s has no manifest", path)
@@ -176,9 +178,7 @@ func (d *decoder) world(fields map[string]*yaml.Node, path string, c *TestCase) 
 	}
 	if n := fields["values"]; n != nil {
 		c.Values = maps.Clone(c.Values)
-		for key, text := range d.texts(n, path+".values") {
-			c.Values[key] = []byte(text)
-		}
+		d.values(n, path+".values", c.Values)
 	}
 	if n := fields["now"]; n != nil {
 		now, err := time.Parse(time.RFC3339Nano, n.Value)
@@ -192,19 +192,65 @@ func (d *decoder) world(fields map[string]*yaml.Node, path string, c *TestCase) 
 	}
 }
 
+// values adds the values in n, which are such as a tenant can have.
+func (d *decoder) values(n *yaml.Node, path string, all map[string][]byte) {
+	d.filled(n, path)
+	texts := d.texts(n, path)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, at := n.Content[i].Value, n.Content[i+1]
+		text := texts[key]
+		if err := (script.ValueKey{Tenant: "tenant", Key: key}).Validate(); err != nil {
+			d.fault(at, path, "%s", script.AsError(err).Message)
+		}
+		if len(text) > script.MaxValueBytes {
+			d.fault(at, path+"."+key, "has %d bytes, at most %d are allowed", len(text), script.MaxValueBytes)
+		}
+		if !d.charge(at, path, text) {
+			return
+		}
+		all[key] = []byte(text)
+	}
+}
+
+// filled reports fields of n that are empty, except some: a case that seems to check something must not pass unchecked.
+func (d *decoder) filled(n *yaml.Node, path string, except ...string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if isNull(value) && !slices.Contains(except, key.Value) {
+			d.fault(key, path+"."+key.Value, "is empty: give it a value, or leave it out")
+		}
+	}
+}
+
+func (d *decoder) nonEmptyText(parent, n *yaml.Node, field, what string) string {
+	text, ok := d.requiredText(parent, n, field, what)
+	if ok && text == "" {
+		d.fault(n, field, "is empty: add %s", what)
+	}
+	return text
+}
+
 func (d *decoder) testCase(n *yaml.Node, path string, c TestCase) TestCase {
 	c.Line = n.Line
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
 	fields, ok := d.object(n, path, caseFields)
 	if !ok {
 		return c
 	}
-	c.Name, _ = d.requiredText(n, fields["name"], path+".name", "what the case is called")
+	d.filled(n, path, "name", "request", "expect", "exactly")
+	c.Name = d.nonEmptyText(n, fields["name"], path+".name", "what the case is called")
 	d.world(fields, path, &c)
-	d.arguments(fields, path, &c)
+	d.arguments(valueOf(n, "request"), fields["args"], path, &c)
 	c.Expect = d.json(fields["expect"], path+".expect")
-	if exactly := valueOf(n, "exactly"); exactly != nil { // null is a value, too
-		c.Exactly = d.json(exactly, path+".exactly")
+	if expect := valueOf(n, "expect"); expect != nil && fields["expect"] == nil {
+		d.fault(expect, path+".expect", "null cannot be expected: write exactly: null, or leave expect out")
 	}
+	c.Exactly = d.json(valueOf(n, "exactly"), path+".exactly") // null is a value, too
 	d.matches(fields["matches"], path+".matches", &c)
 	d.caseError(fields["error"], path+".error", &c)
 	if c.Error != "" && (c.Expect != nil || c.Exactly != nil || c.Matches != nil) {
@@ -213,8 +259,8 @@ func (d *decoder) testCase(n *yaml.Node, path string, c TestCase) TestCase {
 	return c
 }
 
-func (d *decoder) arguments(fields map[string]*yaml.Node, path string, c *TestCase) {
-	switch request, args := fields["request"], fields["args"]; {
+func (d *decoder) arguments(request, args *yaml.Node, path string, c *TestCase) {
+	switch {
 	case request != nil && args != nil:
 		d.fault(args, path+".args", "there is request as well: leave out one of the two")
 	case args != nil:
@@ -231,15 +277,22 @@ func (d *decoder) arguments(fields map[string]*yaml.Node, path string, c *TestCa
 
 // matches reads expressions by JSON pointers.
 func (d *decoder) matches(n *yaml.Node, path string, c *TestCase) {
-	for pointer, text := range d.texts(n, path) {
+	if n == nil {
+		return
+	}
+	d.filled(n, path)
+	if len(n.Content) == 0 {
+		d.fault(n, path, "is empty: add a JSON pointer and an expression, such as {/upstream: ^fast}")
+	}
+	texts := d.texts(n, path)
+	c.Matches = make(map[string]*regexp.Regexp, len(texts))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		pointer, at := n.Content[i].Value, n.Content[i+1]
 		if pointer != "" && !strings.HasPrefix(pointer, "/") {
-			d.fault(n, path, "%.80q is no JSON pointer: want one such as /upstream", pointer)
+			d.fault(at, path, "%.80q is no JSON pointer: want one such as /upstream", pointer)
 			continue
 		}
-		if c.Matches == nil {
-			c.Matches = map[string]*regexp.Regexp{}
-		}
-		c.Matches[pointer] = d.expression(n, path+"."+pointer, text)
+		c.Matches[pointer] = d.expression(at, path+"."+pointer, texts[pointer])
 	}
 }
 
@@ -262,6 +315,7 @@ func (d *decoder) caseError(n *yaml.Node, path string, c *TestCase) {
 		if !ok {
 			return
 		}
+		d.filled(n, path, "kind")
 		kind = fields["kind"]
 		c.ErrorLine = int(d.number(fields["line"], path+".line", math.MaxInt32)) //nolint:gosec // bounded
 		if message := fields["message"]; message != nil {

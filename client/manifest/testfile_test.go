@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,13 @@ cases:
 	}
 }
 
+var manyValues = func() (fields string) {
+	for i := range 20 {
+		fields += fmt.Sprintf(", k%d: *s", i)
+	}
+	return fields
+}()
+
 func TestFaultsOfTestFiles(t *testing.T) {
 	const one = "cases: [{name: a}]\n"
 	for name, tt := range map[string]struct{ file, text, want string }{
@@ -98,10 +106,34 @@ func TestFaultsOfTestFiles(t *testing.T) {
 		"a time":           {"route_test.yaml", "cases: [{name: a, now: noon}]", "want a time such as"},
 		"a value":          {"route_test.yaml", "cases: [{name: a, values: {k: 1}}]", "want text: put it in quotes"},
 		"a config":         {"route_test.yaml", "cases: [{name: a, config: 1}]", "cases[0].config: is the number 1, want an object"},
+		"an empty script":  {"route_test.yaml", `script: ""` + "\n" + one, ":1:9: script: is empty"},
+		"an empty name":    {"route_test.yaml", `cases: [{name: ""}]`, "cases[0].name: is empty"},
+		// An expectation that nothing is compared with would pass.
+		"expect nothing": {"route_test.yaml", "cases: [{name: a, expect: }]", "cases[0].expect: null cannot be expected: write exactly: null"},
+		"match nothing":  {"route_test.yaml", "cases: [{name: a, matches: {}}]", "cases[0].matches: is empty"},
+		"no expression":  {"route_test.yaml", "cases: [{name: a, matches: {/a: }}]", "cases[0].matches./a: is empty"},
+		"no error":       {"route_test.yaml", "cases:\n- name: a\n  error:\n", ":3:3: cases[0].error: is empty"},
+		"no message":     {"route_test.yaml", "cases: [{name: a, error: {kind: SCRIPT, message: }}]", "cases[0].error.message: is empty"},
+		"no value":       {"route_test.yaml", "defaults: {values: {k: }}\n" + one, "defaults.values.k: is empty"},
+		"a bad line":     {"route_test.yaml", "cases:\n- name: a\n  matches:\n    /a: b\n    /b: (\n", ":5:9: cases[0].matches./b: is no RE2"},
+		// No agent has such values.
+		"a key":            {"route_test.yaml", "cases: [{name: a, values: {a b: x}}]", `"a b" is not a key`},
+		"a large value":    {"route_test.yaml", "cases: [{name: a, values: {k: " + strings.Repeat("x", 1<<20+1) + "}}]", "cases[0].values.k: has 1048577 bytes"},
+		"many large texts": {"route_test.yaml", "cases: [{name: a, request: [&s " + strings.Repeat("x", 1<<20) + strings.Repeat(", *s", 1000) + "]}]", "with aliases"},
+		"a list of values": {"route_test.yaml", "cases: [{name: a, values: [x, y], matches: [x]}]", "cases[0].values: is a list, want fields"},
+		"many values":      {"route_test.yaml", "cases: [{name: a, config: {a: &s " + strings.Repeat("x", 1<<20) + "}, values: {k: *s" + manyValues + "}}]", "with aliases"},
 	} {
 		if _, err := manifest.LoadTests(testFile(t, tt.file, tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v\nwant %s", name, err, tt.want)
 		}
+	}
+}
+
+// TestACaseThatIsAnAlias: all its fields count, also exactly.
+func TestACaseThatIsAnAlias(t *testing.T) {
+	f, err := manifest.LoadTests(testFile(t, "route_test.yaml", "defaults: {config: {c: &c {name: a, request: null, exactly: null}}}\ncases: [*c]"))
+	if err != nil || string(f.Cases[0].Exactly) != "null" || string(f.Cases[0].Args[0]) != "null" {
+		t.Errorf("%+v, %v", f, err)
 	}
 }
 

@@ -29,6 +29,12 @@ type host struct {
 	random   rand.Source
 	counters map[string]float64
 	buckets  map[string]float64 // their tokens
+	lines    []line             // that the call logged
+}
+
+type line struct {
+	level   engine.Level
+	message string
 }
 
 var _ engine.Host = (*host)(nil)
@@ -53,7 +59,7 @@ func (h *host) Uint64() uint64 {
 // Log is engine.Host's.
 func (h *host) Log(_ *engine.Invocation, level engine.Level, message string) {
 	if h.call.Log != nil {
-		h.call.Log(level, message)
+		h.lines = append(h.lines, line{level, message})
 	}
 }
 

@@ -39,7 +39,7 @@ type Call struct {
 	// Now is the time, which stands still, and Seed is where random numbers begin.
 	Now  time.Time
 	Seed uint64
-	// Log gets the lines that the script logs; may be nil.
+	// Log gets the lines that the script logged, when the call is over; may be nil.
 	Log func(level engine.Level, message string)
 	// Read gets what the call has used besides its arguments; may be nil.
 	Read map[State]bool
@@ -56,8 +56,9 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 	if config == nil {
 		config = p.spec.Config
 	}
+	var h *host
 	for range maxTries {
-		h := &host{call: c, random: rand.NewPCG(c.Seed, 0)}
+		h = &host{call: c, random: rand.NewPCG(c.Seed, 0)}
 		inv := engine.Invocation{
 			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,
 			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used,
@@ -66,6 +67,9 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 		if err = p.program.Run(ctx, &inv, res); script.KindOf(err) != script.Timeout || ctx.Err() != nil {
 			break
 		}
+	}
+	for _, l := range h.lines { // those of the last try
+		c.Log(l.level, l.message)
 	}
 	return err
 }

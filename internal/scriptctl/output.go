@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -80,27 +81,59 @@ func writeYAML(w io.Writer, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(buf.Bytes(), &doc); err != nil {
+	// Not by the parser of YAML, which does not take all of JSON: no DEL, no long key.
+	dec := json.NewDecoder(&buf)
+	dec.UseNumber()
+	doc, err := yamlNode(dec)
+	if err != nil {
 		return err
 	}
-	clearStyle(&doc)
 	out := yaml.NewEncoder(w)
 	out.SetIndent(2)
-	if err := out.Encode(&doc); err != nil {
+	if err := out.Encode(doc); err != nil {
 		return err
 	}
 	return out.Close()
 }
 
-// clearStyle lets the encoder choose how to write each node.
-func clearStyle(n *yaml.Node) {
-	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
-		n.Style = 0
+// yamlNode returns the next value of the decoder.
+func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range n.Content {
-		clearStyle(c)
+	switch t := token.(type) {
+	case json.Delim:
+		return yamlCollection(dec, t)
+	case string:
+		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t}
+		if t == "<<" || strings.ContainsFunc(t, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			n.Style = yaml.DoubleQuotedStyle // else a merge key, or a block that does not keep all line breaks
+		}
+		return n, nil
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}, nil
 	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(token)}, nil
+}
+
+func yamlCollection(dec *json.Decoder, begin json.Delim) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	if begin == '[' {
+		n.Kind = yaml.SequenceNode
+	}
+	for dec.More() {
+		part, err := yamlNode(dec)
+		if err != nil {
+			return nil, err
+		}
+		n.Content = append(n.Content, part)
+	}
+	if len(n.Content) == 0 {
+		n.Style = yaml.FlowStyle
+	}
+	_, err := dec.Token() // that ends it
+	return n, err
 }
 
 // columnGap is what columns leaves between two columns.

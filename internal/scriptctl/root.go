@@ -82,12 +82,17 @@ type app struct {
 // Run runs scriptctl with the arguments that follow its name, and returns its
 // exit code. When ctx ends, it stops what it does.
 func Run(ctx context.Context, streams Streams, args []string) int {
+	out := &output{Writer: streams.Out}
+	streams.Out = out
 	a := &app{Streams: streams}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(withTrace(ctx))
 	if a.client != nil {
 		_ = a.client.Close() // nothing is in flight
+	}
+	if err == nil {
+		err = out.err
 	}
 	return a.exit(err, args)
 }

@@ -38,6 +38,20 @@ func Standard() Streams {
 	}
 }
 
+// output keeps the first error of its writer: a command whose output is lost has failed.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(data []byte) (int, error) {
+	n, err := o.Writer.Write(data)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // canvas is a part of a terminal that is drawn over, at the end of what was
 // printed.
 type canvas struct {

@@ -126,6 +126,7 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 	if err != nil {
 		return usage(script.Errorf(script.Invalid, "--run", "is no RE2 expression: %v", err))
 	}
+	all := len(suites)
 	suites = chosen(suites, only)
 	view := testsView{Tests: []caseView{}}
 	began := time.Now()
@@ -135,7 +136,10 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 			view.Tests[len(view.Tests)-1].write(a.Out, o.all)
 		}
 	})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
 		return &exitError{code: exitRefused, err: err}
 	}
 	view.Seconds = time.Since(began).Seconds()
@@ -143,6 +147,8 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 		return err
 	}
 	switch {
+	case len(view.Tests) == 0 && all > 0:
+		return &exitError{code: exitTestFailed, err: fmt.Errorf("no name of a test matches --run %s", o.run)}
 	case len(view.Tests) == 0:
 		return &exitError{code: exitTestFailed, err: fmt.Errorf("there are no tests in %s: add spec.tests to a manifest, or a file such as route_test.yaml", strings.Join(paths, ", "))}
 	case view.Failed > 0:
@@ -244,7 +250,7 @@ func (v *testsView) add(r *scripttest.Result) {
 // write prints the test for a person.
 func (t *caseView) write(w io.Writer, all bool) {
 	word := map[string]string{testPassed: "ok  ", testFailed: "FAIL", testSkipped: "skip"}[t.Outcome]
-	fmt.Fprintf(w, "%s  %s  %s  %s:%d  %s  %d instructions\n", word, t.Script, plain(t.Name), t.File, t.Line, latency(time.Duration(t.Seconds*float64(time.Second))), t.Instructions)
+	fmt.Fprintf(w, "%s  %s  %s  %s:%d  %s  %d instructions\n", word, t.Script, plain(t.Name), plain(t.File), t.Line, latency(time.Duration(t.Seconds*float64(time.Second))), t.Instructions)
 	for _, line := range t.reasons() {
 		fmt.Fprintln(w, "      "+plain(line))
 	}
@@ -283,8 +289,14 @@ func orNothing(value json.RawMessage) string {
 	if value == nil {
 		return "nothing"
 	}
+	if text := strings.ToValidUTF8(string(value[:min(len(value), maxValueBytes)]), ""); len(text) < len(value) {
+		return text + "…"
+	}
 	return string(value)
 }
+
+// maxValueBytes is how much of a value is shown to a person; programs get all of it.
+const maxValueBytes = 1000
 
 // dryRunTests runs the tests of the manifests, and returns an error for each that fails.
 func (a *app) dryRunTests(ctx context.Context, manifests []manifest.Manifest) error {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // The formats of test, in addition to table, json and yaml.
@@ -59,13 +57,13 @@ func (v *testsView) writeJUnit(w io.Writer) error {
 	for i := range v.Tests {
 		t := &v.Tests[i]
 		c := junitCase{Class: t.Script, Name: t.Name, File: t.File, Line: t.Line, Time: fmt.Sprintf("%.6f", t.Seconds)}
-		if lines := t.reasons(); len(lines) > 0 {
-			m := &junitMessage{Message: lines[0], Text: strings.Join(lines, "\n")}
-			if t.Outcome == testSkipped {
-				c.Skipped = m
-			} else {
-				c.Failure = m
-			}
+		m := &junitMessage{Text: strings.Join(t.reasons(), "\n")}
+		m.Message, _, _ = strings.Cut(m.Text, "\n")
+		switch t.Outcome {
+		case testFailed:
+			c.Failure = m
+		case testSkipped:
+			c.Skipped = m
 		}
 		for _, l := range t.Logs {
 			c.Out += l.Level + ": " + l.Message + "\n"
@@ -84,6 +82,14 @@ func (v *testsView) writeJUnit(w io.Writer) error {
 	return err
 }
 
+type tapBlock struct {
+	At      string   `json:"at"`
+	Reasons []string `json:"reasons"`
+}
+
+// tapEscapes keep a name from being a directive.
+var tapEscapes = strings.NewReplacer(`\`, `\\`, "#", `\#`)
+
 // writeTAP writes the Test Anything Protocol, version 13.
 func (v *testsView) writeTAP(w io.Writer) error {
 	var out strings.Builder
@@ -97,16 +103,16 @@ func (v *testsView) writeTAP(w io.Writer) error {
 		case testSkipped:
 			directive = " # SKIP " + plain(t.Message)
 		}
-		name := strings.ReplaceAll(plain(t.Script+" "+t.Name), "#", `\#`)
+		name := tapEscapes.Replace(plain(t.Script + " " + t.Name))
 		fmt.Fprintf(&out, "%s %d - %s%s\n", ok, i+1, name, directive)
 		if t.Outcome != testFailed {
 			continue
 		}
-		text, err := yaml.Marshal(map[string]any{"at": fmt.Sprintf("%s:%d", t.File, t.Line), "reasons": t.reasons()})
-		if err != nil {
+		var text strings.Builder
+		if err := writeYAML(&text, tapBlock{fmt.Sprintf("%s:%d", t.File, t.Line), t.reasons()}); err != nil {
 			return err
 		}
-		fmt.Fprintf(&out, "  ---\n  %s\n  ...\n", strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  "))
+		fmt.Fprintf(&out, "  ---\n  %s\n  ...\n", strings.ReplaceAll(strings.TrimSpace(text.String()), "\n", "\n  "))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

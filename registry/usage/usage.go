@@ -138,9 +138,9 @@ func (l *Ledger) Heard(r *fleet.Report) {
 	}
 	covers := maxFirst
 	if known {
-		covers = now.Sub(before.at) + slack
+		covers = now.Sub(before.at)
 	}
-	l.count(u, min(covers, u.Covers+slack), now)
+	l.count(u, min(covers, u.Covers)+slack, now) // u.Covers is any time, so the sum with it could overflow
 }
 
 // sweep removes reporters without a recent report. l.mu is held.

@@ -336,6 +336,24 @@ func TestWhatCannotBeIsClamped(t *testing.T) {
 	})
 }
 
+// TestATimeThatOverflowsIsClamped: a report for all of time counts no negative time, and no more calls than others can.
+func TestATimeThatOverflowsIsClamped(t *testing.T) {
+	for processors := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newReplicas(t, 1)
+			stop := r.lead(0)
+			r.all[0].Heard(&fleet.Report{Agent: "liar", Incarnation: "1", Usage: &fleet.Usage{
+				Sequence: 1, Covers: math.MaxInt64, Processors: processors,
+				Tenants: []script.TenantUsage{{Tenant: "acme", Usage: script.Usage{Calls: math.MaxUint64, ProcessorTime: time.Second}}},
+			}})
+			stop()
+			if sum, _ := r.read(usage.Filter{}); sum.ProcessorTime != time.Second || sum.Calls > 1<<40 {
+				t.Errorf("%d processors: kept %+v", processors, sum)
+			}
+		})
+	}
+}
+
 // TestALieIsNotAtTheCostOfOthers: the process of a tenant that makes up figures takes nothing from the tenants beside it.
 func TestALieIsNotAtTheCostOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

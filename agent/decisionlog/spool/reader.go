@@ -43,7 +43,6 @@ func (s *Spool) Reader(name string) *Reader {
 	s.mu.Lock()
 	s.readers = append(slices.Clone(s.readers), r)
 	s.mu.Unlock()
-	s.reclaim()
 	r.wake()
 	return r
 }
@@ -193,6 +192,8 @@ func (r *Reader) Advance() error {
 	if err == nil {
 		err = os.Rename(temporary, r.path)
 	}
+	r.spool.mu.Lock()
+	defer r.spool.mu.Unlock()
 	r.spool.reclaim()
 	if err != nil {
 		return fmt.Errorf("note how far the sink is: %w", err) // after a restart, the sink gets records again

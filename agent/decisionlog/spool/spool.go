@@ -105,11 +105,14 @@ func (s *Spool) Append(tenant string, record []byte) (*Commit, error) {
 	size := int64(frameHeader + 1 + len(tenant) + len(record))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		return nil, errClosed
-	case s.byTenant[tenant]+size > s.cfg.MaxBytes-s.held:
-		return nil, ErrFull
+	}
+	full := func() bool { return s.byTenant[tenant]+size > s.cfg.MaxBytes-s.held }
+	if full() { // records may have waited for a sink that is gone since the last start
+		if s.reclaim(); full() {
+			return nil, ErrFull
+		}
 	}
 	if s.next == nil {
 		s.next = &batch{byTenant: map[string]int64{}, done: make(chan struct{})}
@@ -222,6 +225,8 @@ func (s *Spool) commit() {
 	s.mu.Unlock()
 	close(b.done)
 	if b.err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.reclaim()
 		return
 	}
@@ -292,10 +297,8 @@ func (s *Spool) last() *segment {
 	return s.segments[len(s.segments)-1]
 }
 
-// reclaim removes the segments that all readers have read.
+// reclaim removes the segments that all readers have read. mu is held, and all readers are there.
 func (s *Spool) reclaim() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	done := func(g *segment) bool {
 		return g.size == int64(len(magic)) || !slices.ContainsFunc(s.readers, func(r *Reader) bool {
 			return r.number < g.number || r.number == g.number && r.offset < g.size

@@ -114,6 +114,52 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestASlowReaderAfterARestart: records wait for it, also if a reader that has read them comes first.
+func TestASlowReaderAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	fast := s.Reader("fast")
+	s.Reader("slow")
+	for _, record := range numbered(0, 10) {
+		if err := keep(s, "acme", record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, fast)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, 1<<20)
+	s.Reader("fast")
+	if got := take(t, s.Reader("slow")); !slices.Equal(got, numbered(0, 10)) {
+		t.Errorf("after a restart, the slow reader gets %q", got)
+	}
+}
+
+// TestASinkThatIsGone: once the spool is full, it makes room of what waited for the sink.
+func TestASinkThatIsGone(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	s.Reader("gone")
+	stays := s.Reader("stays")
+	record := strings.Repeat("x", 10_000)
+	kept := 0
+	for ; kept < 1000 && keep(s, "acme", record) == nil; kept++ {
+	}
+	take(t, stays)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, 1<<20)
+	stays = s.Reader("stays")
+	if err := keep(s, "acme", record); err != nil {
+		t.Errorf("with %d records that no sink waits for: %v", kept, err)
+	}
+	if got := take(t, stays); len(got) != 1 {
+		t.Errorf("the sink gets %d records, want the new one", len(got))
+	}
+}
+
 // TestBounds: the room is bounded, a tenant leaves as much as it has, and what all readers have is
 // removed.
 func TestBounds(t *testing.T) {

@@ -3,12 +3,14 @@ package decision
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -37,10 +39,11 @@ func ParseFail(text string) (Fail, error) {
 
 // Instead returns what holds in place of a decision, which err kept from being made, by a script
 // with that onError. Whatever onError says, a caller without a grant for the script is denied, and so is a
-// request whose record a strict audit did not keep.
+// request whose record a strict audit did not keep, or for which the agent has no room: no script was called then,
+// so there is no record either.
 func (f Fail) Instead(onError script.OnError, err error) Decision {
 	kind := script.KindOf(err)
-	if kind == script.Denied {
+	if kind == script.Denied || errors.Is(err, budget.ErrOverloaded) {
 		onError = script.OnError{}
 	}
 	if f == FailOpen || f == FailAsScript && onError.Opens() && !script.Unrecorded(err) {

@@ -19,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/h2test"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 	"github.com/scriptorium-dev/scriptorium/proto/budget"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 func attack(t *testing.T, path string) *h2test.Client {
@@ -222,9 +223,10 @@ func TestWaitingResponses(t *testing.T) {
 }
 
 // TestLargeResponses: on_response gets large bodies, and a response that has no room in the budget does
-// not go on without it.
+// not go on without it, whatever the script's onError says.
 func TestLargeResponses(t *testing.T) {
 	x := newResponder()
+	x.SetOnError("acme/d", script.OnError{Policy: script.PolicyOpen})
 	x.returns("")
 	_, conn := serve(t, grpcsock.Options{Executor: x, Budget: budget.New(4 << 20)})
 	begin := func() procv3.ExternalProcessor_ProcessClient {
@@ -234,7 +236,7 @@ func TestLargeResponses(t *testing.T) {
 		exchange(t, stream, message(t, "process_response.json", &procv3.ProcessingRequest{}))
 		return stream
 	}
-	for size, runs := range map[int]int{100 << 10: 1, 3 << 20: 0} {
+	for size, runs := range map[int]int{100 << 10: 1, 700 << 10: 0, 3 << 20: 0} {
 		stream := begin()
 		if err := stream.Send(bodyOf(strings.Repeat("\x00", size))); err != nil { // six bytes each, as JSON
 			t.Fatal(err)
