@@ -27,6 +27,9 @@ func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
 	return &Program{spec: edition.Spec, number: edition.Number, program: program}, nil
 }
 
+// Engine returns the engine's program.
+func (p *Program) Engine() engine.Program { return p.program }
+
 // Call is one call of a program.
 type Call struct {
 	Name       script.Name
@@ -43,6 +46,8 @@ type Call struct {
 	Log func(level engine.Level, message string)
 	// Read gets what the call has used besides its arguments; may be nil.
 	Read map[State]bool
+	// Profile is as in engine.Invocation.
+	Profile engine.Profiler
 	// Used gets how much the call has used; may be nil.
 	Used *engine.Used
 }
@@ -61,7 +66,7 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 		h = &host{call: c, random: rand.NewPCG(c.Seed, 0)}
 		inv := engine.Invocation{
 			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,
-			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used,
+			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used, Profile: c.Profile,
 		}
 		res.Reset()
 		if err = p.program.Run(ctx, &inv, res); script.KindOf(err) != script.Timeout || ctx.Err() != nil {

@@ -151,7 +151,8 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	defer cancel()
 	result, err := client.Call(ctx, ref.String(), args...)
 	if err != nil {
-		return callView{}, &agentError{agent: socket, err: a.callError(socket, called(ctx, client, ref, err), o, err)}
+		what := called(ctx, client, ref, err)
+		return callView{}, &agentError{agent: socket, source: a.sourceLine(ctx, what.ref, what.line), err: a.callError(socket, what, o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -166,6 +167,7 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 // calling is a call as an error names it.
 type calling struct {
 	ref  script.Ref
+	line int    // of the source in which the call failed; 0 if it is not known
 	what string // the script, and the version that failed if the agent says it
 }
 
@@ -175,6 +177,7 @@ func called(ctx context.Context, client *agentclient.Client, ref script.Ref, err
 	c := calling{ref: ref, what: ref.String()}
 	switch script.KindOf(err) {
 	case script.Script, script.Timeout, script.Limit:
+		c.line = script.AsError(err).Line
 	default:
 		return c
 	}
@@ -183,7 +186,8 @@ func called(ctx context.Context, client *agentclient.Client, ref script.Ref, err
 	if err != nil || i < 0 || ref.Version != 0 {
 		return c
 	}
-	c.what = fmt.Sprintf("%s@%d", ref.Name, list[i].Active.Number)
+	c.ref.Version = list[i].Active.Number
+	c.what = fmt.Sprintf("%s@%d", ref.Name, c.ref.Version)
 	if list[i].Pinned {
 		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl get %s says whether somebody holds it)", ref.Name)
 	}
@@ -208,8 +212,9 @@ func (a *app) agentOrigin(o *callOptions) string {
 
 // agentError is an error of a call, with the agent's socket.
 type agentError struct {
-	agent string
-	err   error
+	agent  string
+	source string // the text of the line in which the script failed; "" if it is not known
+	err    error
 }
 
 func (e *agentError) Error() string { return e.err.Error() }

@@ -23,6 +23,7 @@ type errorBody struct {
 	File    string      `json:"file,omitempty"`
 	Line    int         `json:"line,omitempty"` // of the file, or else of the script
 	Column  int         `json:"column,omitempty"`
+	Source  string      `json:"source,omitempty"` // the text of the line
 }
 
 func viewOfError(err error) errorView {
@@ -38,9 +39,10 @@ func viewOfError(err error) errorView {
 	if e, ok := errors.AsType[*manifest.Error](err); ok {
 		body.Field, body.Message = e.Field, e.Message
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column
+		body.Source = lineOfFile(e.File, e.Line)
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
-		body.Agent = failed.agent
+		body.Agent, body.Source = failed.agent, failed.source
 		if body.Kind != script.Unavailable { // which says where nobody answers, and what to do
 			body.Message = script.AsError(err).Message
 		}
@@ -66,7 +68,11 @@ func kindOf(err error) script.Kind {
 // output is for programs.
 func (a *app) printError(err error) {
 	for _, e := range single(err) {
-		a.report("error: "+text(e), viewOfError(e))
+		view := viewOfError(e)
+		a.report("error: "+text(e), view)
+		if shown := excerpt(view.Error.Source, view.Error.Line, view.Error.Column); shown != "" && !a.forPrograms() {
+			fmt.Fprintln(a.Err, printable(shown))
+		}
 	}
 }
 
@@ -88,13 +94,15 @@ type noticeBody struct {
 
 // report prints on standard error: a line, or an object if the output is for programs.
 func (a *app) report(line string, view any) {
-	switch a.output {
-	case formatJSON, formatYAML:
+	if a.forPrograms() {
 		_ = a.printEach(a.Err, view) // nothing can be done where that fails
-	default:
-		fmt.Fprintln(a.Err, plain(line))
+		return
 	}
+	fmt.Fprintln(a.Err, plain(line))
 }
+
+// forPrograms reports whether the output is for programs.
+func (a *app) forPrograms() bool { return a.output == formatJSON || a.output == formatYAML }
 
 // single returns the errors that were joined in err, each with the exit code that err
 // gives it.

@@ -74,6 +74,8 @@ var failing = map[string]string{
 	"test":               "DIR/none.yaml",
 	"lint":               "DIR/none.yaml",
 	"explain":            "W999",
+	"import argocd":      "DIR/none --tenant acme --out DIR/out",
+	"import kruise":      "DIR/none --tenant acme --out DIR/out",
 	"publish":            "DIR/route.yaml",
 	"apply":              "DIR/route.yaml",
 	"sign":               "DIR/route.yaml --with DIR/none.key",

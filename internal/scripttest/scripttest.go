@@ -52,6 +52,8 @@ type Result struct {
 	// Skipped says why nobody knows whether the case passes; "" if it ran.
 	Skipped string
 	Logs    []Log
+	// Golden is the new content of the case's golden file; nil if it stays.
+	Golden []byte
 }
 
 // Failure says why a case failed.
@@ -76,9 +78,17 @@ const (
 	maxLogs        = 100
 )
 
+// Options of Run.
+type Options struct {
+	// Coverage, if not nil, gets what the cases execute.
+	Coverage *Coverage
+	// Update takes results as they are for those in golden files.
+	Update bool
+}
+
 // Run compiles the scripts of the suites, and runs the cases on all processors. It calls done for each result, in the
 // order of the cases. A script that does not compile is an error that names its place.
-func Run(ctx context.Context, e engine.Engine, suites []Suite, done func(*Result)) error {
+func Run(ctx context.Context, e engine.Engine, suites []Suite, o Options, done func(*Result)) error {
 	var all []*pending
 	for i := range suites {
 		s := &suites[i]
@@ -88,8 +98,9 @@ func Run(ctx context.Context, e engine.Engine, suites []Suite, done func(*Result
 		if err != nil {
 			return s.Script.Locate(err)
 		}
+		profile := o.Coverage.add(s.Script, p)
 		for j := range s.Cases {
-			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], done: make(chan *Result, 1)})
+			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], profile: profile, update: o.Update, done: make(chan *Result, 1)})
 		}
 	}
 	var workers errgroup.Group
@@ -119,6 +130,8 @@ type pending struct {
 	suite   *Suite
 	program *offline.Program
 	test    *manifest.TestCase
+	profile engine.Profiler // nil without coverage
+	update  bool
 	done    chan *Result
 }
 
@@ -126,7 +139,7 @@ func (p *pending) run(ctx context.Context) *Result {
 	r := &Result{Script: p.suite.Script.Name, Case: p.test}
 	call := offline.Call{
 		Name: p.suite.Script.Name, Config: p.test.Config, Values: p.test.Values, Now: p.test.Now, Seed: p.test.Seed,
-		Used: &r.Used, Read: map[offline.State]bool{},
+		Profile: p.profile, Used: &r.Used, Read: map[offline.State]bool{},
 		Log: func(level engine.Level, message string) {
 			if len(r.Logs) < maxLogs {
 				r.Logs = append(r.Logs, Log{level, message})
@@ -136,11 +149,19 @@ func (p *pending) run(ctx context.Context) *Result {
 	for _, arg := range p.test.Args {
 		call.Args = append(call.Args, arg)
 	}
-	var returned engine.Result
 	began := time.Now()
-	err := p.program.Run(ctx, &call, &returned)
-	r.Took = time.Since(began)
-	r.Failure = p.check(&returned, err)
+	if p.test.Gateway != nil {
+		r.Failure = p.decide(ctx, &call)
+		r.Took = time.Since(began)
+	} else {
+		var returned engine.Result
+		err := p.program.Run(ctx, &call, &returned)
+		r.Took = time.Since(began)
+		if p.update && p.test.Golden != "" && err == nil {
+			r.Golden = p.golden(&returned)
+		}
+		r.Failure = p.check(&returned, err)
+	}
 	if r.Failure != nil && p.test.Values == nil && call.Read[offline.ReadValues] {
 		r.Failure, r.Skipped = nil, "it reads values with kv, which only the fleet has: give some in a test file"
 	}
@@ -153,6 +174,8 @@ func (p *pending) check(returned *engine.Result, err error) *Failure {
 	switch {
 	case t.Error != "" || err != nil:
 		return p.checkError(returned, err)
+	case t.Golden != "" && t.Exactly == nil:
+		return &Failure{Message: fmt.Sprintf("there is no file %s: write it with --update", t.Golden)}
 	case t.Expect == nil && t.Exactly == nil && t.Matches == nil:
 		return nil
 	}

@@ -1,0 +1,95 @@
+package scriptctl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
+)
+
+// writeGoldens writes the golden files that changed.
+func (a *app) writeGoldens(results []*scripttest.Result) error {
+	for _, r := range results {
+		path := r.Case.Golden
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as a person's own mkdir
+			return cannotWrite(path, err)
+		}
+		err := writeWhole(path, func(w io.Writer) error {
+			_, err := io.Copy(w, bytes.NewReader(r.Golden))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		a.notice("%s: written", plain(path))
+	}
+	return nil
+}
+
+// lookEvery is how often watchTests looks for changes.
+const lookEvery = 200 * time.Millisecond
+
+// watchTests runs the tests again whenever a file changes, until ctx is done.
+func (a *app) watchTests(ctx context.Context, paths []string, o *testOptions) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		files := a.testedFiles(paths)
+		before := snapshot(paths, files)
+		err := a.test(ctx, paths, o)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the person has seen enough
+		}
+		a.exit(err, nil)
+		a.notice("waiting for changes; Ctrl-C ends")
+		for snapshot(paths, files) == before {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// testedFiles returns the files that the tests read, as far as they can be loaded.
+func (a *app) testedFiles(paths []string) (files []string) {
+	suites, _ := a.loadSuites(paths) // test prints the error
+	for i := range suites {
+		m := suites[i].Script
+		files = append(files, m.File, m.SourceFile)
+		for j := range suites[i].Cases {
+			files = append(files, suites[i].Cases[j].File, suites[i].Cases[j].Golden)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// snapshot returns a text that changes with the files, and with what is in the paths.
+func snapshot(paths, files []string) string {
+	var b strings.Builder
+	look := func(path string) {
+		if info, err := os.Stat(path); err == nil {
+			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	for _, path := range paths {
+		look(path)
+		entries, _ := os.ReadDir(path) // a file has none
+		for _, e := range entries {
+			look(filepath.Join(path, e.Name()))
+		}
+	}
+	for _, path := range files {
+		look(path)
+	}
+	return b.String()
+}
