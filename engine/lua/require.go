@@ -16,7 +16,11 @@ func baseRequire(l *glua.LState) int {
 		l.Push(lib)
 		return 1
 	}
-	var names []string
+	if name == kubeLibrary {
+		l.Push(sandbox().kube)
+		return 1
+	}
+	names := []string{kubeLibrary}
 	libraries.ForEach(func(name, v glua.LValue) {
 		if isLibrary(v) {
 			names = append(names, name.String())

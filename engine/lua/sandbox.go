@@ -28,6 +28,7 @@ type box struct {
 	nullsMeta      *glua.LTable // marks a table that was lazy and has null members; it may be a request
 	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
 	null           *glua.LUserData
+	kube           *glua.LUserData // the library, which scripts get by require alone
 	names          map[*glua.LFunction]string
 
 	ipairsNext, pairsNext, libraryNext *glua.LFunction
@@ -102,6 +103,7 @@ func newBox() *box {
 	b.library("os", osFunctions(), nil)
 	b.library("json", jsonFunctions(), map[string]glua.LValue{"null": b.null})
 	b.addAPI()
+	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
 	b.addCoroutines()
 	return b
 }
@@ -145,6 +147,13 @@ func (b *box) hasGlobal(name string) bool { return b.base.RawGetString(name) != 
 
 // library adds a library to the base and returns its members.
 func (b *box) library(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) *glua.LTable {
+	members, lib := b.newLibrary(name, functions, values)
+	b.base.RawSetString(name, lib)
+	return members
+}
+
+// newLibrary returns a library and its members.
+func (b *box) newLibrary(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) (*glua.LTable, *glua.LUserData) {
 	members := newTable()
 	b.fill(members, name+".", functions)
 	for key, value := range values {
@@ -156,8 +165,7 @@ func (b *box) library(name string, functions map[string]glua.LGFunction, values 
 		return 0
 	}))
 	b.refuse(meta)
-	b.base.RawSetString(name, &glua.LUserData{Value: library{members}, Metatable: meta})
-	return members
+	return members, &glua.LUserData{Value: library{members}, Metatable: meta}
 }
 
 // refuse adds the refusals to a metatable.
