@@ -76,6 +76,8 @@ var failing = map[string]string{
 	"explain":            "W999",
 	"import argocd":      "DIR/none --tenant acme --out DIR/out",
 	"import kruise":      "DIR/none --tenant acme --out DIR/out",
+	"import karmada":     "DIR/none --tenant acme --out DIR/out",
+	"import redis":       "DIR/none --tenant acme --out DIR/out",
 	"publish":            "DIR/route.yaml",
 	"apply":              "DIR/route.yaml",
 	"sign":               "DIR/route.yaml --with DIR/none.key",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,19 +17,21 @@ type importOthersOptions struct {
 	overwrite   bool
 }
 
-// importOthersCommand returns the command that imports scripts of another project.
-func (a *app) importOthersCommand(project, short, long string, read func(dir, tenant string) (*imports.Bundle, error)) *cobra.Command {
+// importOthersCommand returns the command that imports scripts of another project from a folder or a file, which what
+// names.
+func (a *app) importOthersCommand(project, what, short, long string, read func(path, tenant string) (*imports.Bundle, error)) *cobra.Command {
 	var o importOthersOptions
+	argument := map[bool]string{true: "FILE", false: "DIR"}[strings.Contains(what, ".")]
 	cmd := &cobra.Command{
-		Use: project + " DIR", Short: short, Long: long + `
+		Use: project + " " + argument, Short: short, Long: long + `
 
 It writes a manifest, a Lua file and a test file for each script into the folder of --out.
 It runs each test first, and names what it does not carry over: scripts that do not compile
 and tests that fail here. It needs no registry.`,
-		Example: "  scriptctl import " + project + " " + map[string]string{"argocd": "resource_customizations", "kruise": "lua_configuration"}[project] + " --tenant acme --out scripts\n  scriptctl test scripts",
-		Args:    wantArgs(1, 1, "a folder", "DIR"),
+		Example: "  scriptctl import " + project + " " + what + " --tenant acme --out scripts\n  scriptctl test scripts",
+		Args:    wantArgs(1, 1, "a folder or a file", argument),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := script.ValidateLabel("--tenant", o.tenant); err != nil {
@@ -51,13 +54,24 @@ and tests that fail here. It needs no registry.`,
 }
 
 func (a *app) importArgoCDCommand() *cobra.Command {
-	return a.importOthersCommand("argocd", "Import health checks and actions of Argo CD", `Argocd reads a folder of Argo CD's resource customizations: health checks, and actions with
+	return a.importOthersCommand("argocd", "resource_customizations", "Import health checks and actions of Argo CD", `Argocd reads a folder of Argo CD's resource customizations: health checks, and actions with
 their discovery, with the tests in health_test.yaml and action_test.yaml.`, imports.ArgoCD)
 }
 
 func (a *app) importKruiseCommand() *cobra.Command {
-	return a.importOthersCommand("kruise", "Import traffic routing scripts of OpenKruise Rollouts", `Kruise reads a folder of OpenKruise Rollouts' lua_configuration: traffic routing scripts with
+	return a.importOthersCommand("kruise", "lua_configuration", "Import traffic routing scripts of OpenKruise Rollouts", `Kruise reads a folder of OpenKruise Rollouts' lua_configuration: traffic routing scripts with
 their test cases, a test for each step of a rollout.`, imports.Kruise)
+}
+
+func (a *app) importKarmadaCommand() *cobra.Command {
+	return a.importOthersCommand("karmada", "resourcecustomizations", "Import resource interpreters of Karmada", `Karmada reads a folder with ResourceInterpreterCustomizations of Karmada. Each customization
+becomes a script. Tests are documents with an operation and an output, as Karmada has them.`, imports.Karmada)
+}
+
+func (a *app) importRedisCommand() *cobra.Command {
+	return a.importOthersCommand("redis", "library.lua", "Import functions and scripts of Redis", `Redis reads a library of FUNCTION LOAD, or a script of EVAL. Each function becomes a script
+that takes two lists, keys and args. redis.call reads values of the tenant with GET, MGET
+and EXISTS. Other commands fail: the output names their lines.`, imports.Redis)
 }
 
 // importedView is what became of the scripts of another project.
