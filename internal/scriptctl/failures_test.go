@@ -74,6 +74,7 @@ var failing = map[string]string{
 	"test":               "DIR/none.yaml",
 	"lint":               "DIR/none.yaml",
 	"explain":            "W999",
+	"krm":                "-f DIR/none.lua",
 	"import argocd":      "DIR/none --tenant acme --out DIR/out",
 	"import kruise":      "DIR/none --tenant acme --out DIR/out",
 	"import karmada":     "DIR/none --tenant acme --out DIR/out",

@@ -65,7 +65,8 @@ Exit codes:
   10 replay: more decisions differ than --max-diff allows, none was compared, or the
      log is damaged
   11 test: a test failed
-  12 lint: a finding is an error`
+  12 lint: a finding is an error
+  13 krm --health: a resource is Degraded`
 
 // app is one run of scriptctl.
 type app struct {
@@ -130,7 +131,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWrite, a.testCommand(), a.lintCommand(), a.explainRuleCommand())
+	add(groupWrite, a.testCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand())
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),
