@@ -108,8 +108,9 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	if out.err = a.guardRemovals(nil, chosen.candidates, from, made); out.err != nil {
 		return out
 	}
+	traced := a.traces.begin(out.kind, out.began, ready, chosen.candidates)
 	_, _ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
-	a.traces.report(out.kind, out.began, ready, chosen.candidates)
+	a.traces.end(traced)
 	for _, c := range chosen.candidates {
 		if c.Object.Deleted() && c.err == nil {
 			a.removed[c.Key] = c.Object.Revision()
@@ -141,8 +142,9 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 		return out
 	}
 	ready := time.Now()
+	traced := a.traces.begin(out.kind, out.began, ready, candidates)
 	removed, _ := a.commit(candidates, nil) // as above
-	a.traces.report(out.kind, out.began, ready, candidates)
+	a.traces.end(traced)
 	out.cursor = at.removed(removed, at.Removals+int64(removed))
 	a.saveCursor(out.cursor)
 	return out

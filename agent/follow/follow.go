@@ -193,11 +193,11 @@ type Config struct {
 	Query func(*eventv1.Query)
 
 	// Tracer makes the spans of activations; nil for none. About TracedAgents agents of all that follow
-	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what went
-	// live with such a span, from one goroutine at a time.
+	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what is
+	// about to become live with such a span, from one goroutine at a time.
 	Tracer       trace.Tracer
 	TracedAgents int
-	Traced       func(live script.Object, span trace.SpanContext)
+	Traced       func(o script.Object, span trace.SpanContext)
 
 	State    State
 	Registry Registry

@@ -34,16 +34,16 @@ type activations struct {
 	agent  string
 	most   int          // maximum number of agents that trace an activation
 	agents atomic.Int32 // connected agents of the group, from the last beacon
-	done   func(script.Object, trace.SpanContext)
+	traced func(script.Object, trace.SpanContext)
 }
 
 func newActivations(cfg Config) *activations {
-	t := &activations{tracer: cfg.Tracer, agent: cfg.Agent, most: cmp.Or(cfg.TracedAgents, DefaultTracedAgents), done: cfg.Traced}
+	t := &activations{tracer: cfg.Tracer, agent: cfg.Agent, most: cmp.Or(cfg.TracedAgents, DefaultTracedAgents), traced: cfg.Traced}
 	if t.tracer == nil {
 		t.tracer = noop.Tracer{}
 	}
-	if t.done == nil {
-		t.done = func(script.Object, trace.SpanContext) {}
+	if t.traced == nil {
+		t.traced = func(script.Object, trace.SpanContext) {}
 	}
 	return t
 }
@@ -63,6 +63,7 @@ func (t *activations) chosen(id trace.TraceID) bool {
 type tracedChange struct {
 	trace   tracecontext.Context
 	objects []*candidate
+	span    trace.Span
 }
 
 // byTransaction groups the candidates by transaction, for the transactions that this agent traces.
@@ -90,36 +91,45 @@ func (t *activations) byTransaction(candidates []*candidate) (list []*tracedChan
 	return list
 }
 
-// report makes a span for each transaction of a finished job. A job activates its transactions together, so each
-// span has a link to the first one.
-func (t *activations) report(kind jobKind, began, ready time.Time, candidates []*candidate) {
-	live := time.Now()
+// begin makes a span for each transaction of a job whose objects are about to become live. Calls can come as soon as they
+// are, so what links calls with changes knows the spans before. A job activates its transactions together, so each span has
+// a link to the first one. The caller must call end.
+func (t *activations) begin(kind jobKind, began, ready time.Time, candidates []*candidate) (list []*tracedChange) {
 	var first trace.SpanContext
-	list := t.byTransaction(candidates)
-	for _, a := range list {
+	all := t.byTransaction(candidates)
+	for _, a := range all {
 		options := []trace.SpanStartOption{trace.WithTimestamp(began), trace.WithSpanKind(trace.SpanKindConsumer)}
 		if first.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: first}))
 		}
-		_, span := t.tracer.Start(tracecontext.With(context.Background(), a.trace), "activate", options...)
-		if !span.IsRecording() {
+		_, a.span = t.tracer.Start(tracecontext.With(context.Background(), a.trace), "activate", options...)
+		if !a.span.IsRecording() {
 			continue
 		}
 		if !first.IsValid() {
-			first = span.SpanContext()
+			first = a.span.SpanContext()
 		}
-		span.SetAttributes(
+		a.span.SetAttributes(
 			attribute.String("scriptorium.agent", t.agent), attribute.Bool("scriptorium.retry", kind == jobRetry),
-			attribute.Int("scriptorium.objects", len(a.objects)), attribute.Int("scriptorium.batch.transactions", len(list)),
+			attribute.Int("scriptorium.objects", len(a.objects)), attribute.Int("scriptorium.batch.transactions", len(all)),
 		)
-		span.AddEvent("fetched and compiled", trace.WithTimestamp(ready))
-		a.describe(span)
+		a.span.AddEvent("fetched and compiled", trace.WithTimestamp(ready))
 		for _, c := range a.objects {
 			if c.err == nil {
-				t.done(c.Object, span.SpanContext())
+				t.traced(c.Object, a.span.SpanContext())
 			}
 		}
-		span.End(trace.WithTimestamp(live))
+		list = append(list, a)
+	}
+	return list
+}
+
+// end ends the spans of a job that has finished.
+func (t *activations) end(list []*tracedChange) {
+	live := time.Now()
+	for _, a := range list {
+		a.describe(a.span)
+		a.span.End(trace.WithTimestamp(live))
 	}
 }
 

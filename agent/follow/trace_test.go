@@ -25,7 +25,12 @@ func tracing(t *testing.T, agents int32, do func(w *world, n *node, spans *trace
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
 	simulateRuns(t, (*world).unsigned, func(ctx context.Context, w *world, n *node) {
 		n.tracer, w.agents = provider.Tracer("test"), agents
-		n.traced = func(o script.Object, _ trace.SpanContext) { n.told = append(n.told, o.Key()) }
+		n.traced = func(o script.Object, _ trace.SpanContext) {
+			if at := n.Revision(o.Key()); at >= o.Revision() {
+				t.Errorf("%s is live at revision %d before its span is known: a call may have come", o.Key(), at)
+			}
+			n.told = append(n.told, o.Key())
+		}
 		_, stop := n.run(ctx, 1)
 		pass(2 * time.Second) // until a beacon has come
 		do(w, n, spans)
