@@ -2,7 +2,6 @@ package lua
 
 import (
 	"errors"
-	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -95,26 +94,16 @@ func (q *quantity) scale(suffix string) (ok bool) {
 	return true
 }
 
-// round rounds what is smaller than a nano up, and bounds the amount as Kubernetes does.
+// round rounds what is smaller than a nano up, away from zero.
 func (q *quantity) round() {
 	if q.exponent < nano {
 		divisor := power10(nano - q.exponent)
 		var rest big.Int
 		q.amount.QuoRem(&q.amount, divisor, &rest)
-		if rest.Sign() != 0 { // away from zero
+		if rest.Sign() != 0 {
 			q.amount.Add(&q.amount, big.NewInt(int64(rest.Sign())))
 		}
 		q.exponent = nano
-	}
-	largest := &quantity{}
-	largest.amount.SetInt64(math.MaxInt64)
-	if q.amount.CmpAbs(largest.at(q.exponent)) > 0 && q.exponent <= 0 || q.exponent > 0 && q.at(0).CmpAbs(&largest.amount) > 0 {
-		sign := q.amount.Sign()
-		q.amount.SetInt64(math.MaxInt64)
-		if sign < 0 {
-			q.amount.Neg(&q.amount)
-		}
-		q.exponent = 0
 	}
 }
 

@@ -24,6 +24,7 @@ func TestQuantities(t *testing.T) {
 		}
 		return s + suffixes[r.IntN(len(suffixes))]
 	}
+	huge := func(q *quantity) bool { return q.at(min(q.exponent, 0)).BitLen() > 60+4*max(-q.exponent, 0) } // which Kubernetes bounds, mostly
 	for range 20_000 {
 		a, b := text(), text()
 		theirs, err := resource.ParseQuantity(a)
@@ -31,7 +32,7 @@ func TestQuantities(t *testing.T) {
 		if (err == nil) != (ourErr == nil) {
 			t.Fatalf("%s: %v here, %v there", a, ourErr, err)
 		}
-		if err != nil {
+		if err != nil || huge(ours) {
 			continue
 		}
 		if theirs.String() != ours.String() { // as text that is no longer the given one
@@ -49,6 +50,9 @@ func TestQuantities(t *testing.T) {
 		ourSecond, err := parseQuantity(b)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if huge(ourSecond) {
+			continue
 		}
 		if got, want := ours.cmp(ourSecond), theirs.Cmp(second); got != want {
 			t.Fatalf("%s and %s compare as %d here, %d there", a, b, got, want)

@@ -26,6 +26,7 @@ type failure struct {
 		File    string      `json:"file"`
 		Line    int         `json:"line"`
 		Column  int         `json:"column"`
+		Source  string
 	} `json:"error"`
 	ExitCode int `json:"exitCode"`
 }

@@ -74,14 +74,14 @@ that takes two lists, keys and args. redis.call reads values of the tenant with 
 and EXISTS. Other commands fail: the output names their lines.`, imports.Redis)
 }
 
-// importedView is what became of the scripts of another project.
-type importedView struct {
-	Scripts []importedScriptView `json:"scripts"`
-	Files   []string             `json:"files"`
-	Left    []imports.Left       `json:"left"` // not carried over
+// portedView is what became of the scripts of another project.
+type portedView struct {
+	Scripts []portedScriptView `json:"scripts"`
+	Files   []string           `json:"files"`
+	Left    []imports.Left     `json:"left"` // not carried over
 }
 
-type importedScriptView struct {
+type portedScriptView struct {
 	Script string `json:"script"`
 	From   string `json:"from"`
 	Tests  int    `json:"tests"`
@@ -95,10 +95,10 @@ func (a *app) importOthers(ctx context.Context, bundle *imports.Bundle, o *impor
 	if err != nil {
 		return err
 	}
-	view := importedView{Scripts: []importedScriptView{}, Files: files, Left: bundle.Left}
+	view := portedView{Scripts: []portedScriptView{}, Files: files, Left: bundle.Left}
 	rows := [][]string{{"SCRIPT", "TESTS", "FROM"}}
 	for _, s := range bundle.Scripts {
-		v := importedScriptView{Script: s.Name.String(), From: s.File, Tests: len(s.Cases)}
+		v := portedScriptView{Script: s.Name.String(), From: s.File, Tests: len(s.Cases)}
 		view.Scripts = append(view.Scripts, v)
 		rows = append(rows, []string{v.Script, fmt.Sprint(v.Tests), v.From})
 	}

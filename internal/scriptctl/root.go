@@ -47,7 +47,8 @@ Environment:
 
 With -o json, or yaml, the result is on standard output. Standard error then has one
 object for each error, and the first error decides the exit code:
-  {"error": {"kind", "field", "message", "file", "line", "column"}, "exitCode"}
+  {"error": {"kind", "field", "message", "file", "line", "column", "source"},
+   "exitCode"}
 Fields that are not known are left out. Warnings are {"warning": {"message"}}, and
 notices {"notice": {"message"}}.
 

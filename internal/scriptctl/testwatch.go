@@ -40,8 +40,9 @@ const lookEvery = 200 * time.Millisecond
 func (a *app) watchTests(ctx context.Context, paths []string, o *testOptions) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var files []string
 	for {
-		files := a.testedFiles(paths)
+		files = a.testedFiles(paths, files)
 		before := snapshot(paths, files)
 		err := a.test(ctx, paths, o)
 		if ctx.Err() != nil {
@@ -59,9 +60,13 @@ func (a *app) watchTests(ctx context.Context, paths []string, o *testOptions) er
 	}
 }
 
-// testedFiles returns the files that the tests read, as far as they can be loaded.
-func (a *app) testedFiles(paths []string) (files []string) {
-	suites, _ := a.loadSuites(paths) // test prints the error
+// testedFiles returns the files that the tests read. Those of before stay if they cannot be loaded now: somebody is
+// writing one of them.
+func (a *app) testedFiles(paths, before []string) (files []string) {
+	suites, err := a.loadSuites(paths) // test prints the error
+	if err != nil {
+		files = before
+	}
 	for i := range suites {
 		m := suites[i].Script
 		files = append(files, m.File, m.SourceFile)

@@ -11,8 +11,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 )
 
-// TestWatch: the tests run again when a source file changes, also after an error, until the context ends.
-func TestWatch(t *testing.T) {
+// TestWatchOfTests: the tests run again when a source file changes, also after an error, until the context ends.
+func TestWatchOfTests(t *testing.T) {
 	dir := testFolder(t, map[string]string{
 		"route.yaml": testedManifest[:strings.Index(testedManifest, "  source: |")] + "  sourceFile: src/route.lua\n",
 	})
@@ -35,18 +35,18 @@ func TestWatch(t *testing.T) {
 		code <- scriptctl.Run(ctx, scriptctl.Streams{In: strings.NewReader(""), Out: in, Err: in}, []string{"test", "--watch", dir})
 		in.Close()
 	}()
-	var seen strings.Builder
+	seen := ""
 	await := func(text string) {
 		t.Helper()
 		buf := make([]byte, 4096)
-		for !strings.Contains(seen.String(), text) {
+		for !strings.Contains(seen, text) {
 			n, err := out.Read(buf)
 			if err != nil {
-				t.Fatalf("no %q in\n%s", text, seen.String())
+				t.Fatalf("no %q in\n%s", text, seen)
 			}
-			seen.Write(buf[:n])
+			seen += string(buf[:n])
 		}
-		seen.Reset()
+		_, seen, _ = strings.Cut(seen, text)
 	}
 	await("2 passed, 0 failed")
 	await("waiting for changes")

@@ -66,3 +66,6 @@ func (*executor) Chain([]gateway.Link, string, string, *script.Attributes, *gate
 
 // List implements gateway.Executor.
 func (*executor) List() []gateway.Script { return nil }
+
+// Position implements gateway.Executor.
+func (*executor) Position() gateway.Position { return gateway.Position{} }
