@@ -39,6 +39,8 @@ type Call struct {
 	// Now is the time, which stands still, and Seed is where random numbers begin.
 	Now  time.Time
 	Seed uint64
+	// Once is for calls that are not run again after a timeout; see maxTries.
+	Once bool
 	// Log gets the lines that the script logs; may be nil.
 	Log func(level engine.Level, message string)
 	// Read gets what the call has used besides its arguments; may be nil.
@@ -56,7 +58,11 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 	if config == nil {
 		config = p.spec.Config
 	}
-	for range maxTries {
+	tries := maxTries
+	if c.Once {
+		tries = 1
+	}
+	for range tries {
 		h := &host{call: c, random: rand.NewPCG(c.Seed, 0)}
 		inv := engine.Invocation{
 			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,
