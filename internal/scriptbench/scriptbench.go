@@ -33,7 +33,7 @@ type Side struct {
 type Config struct {
 	// Rounds are how many samples there are of each side.
 	Rounds int
-	// Time is about how long a side makes calls in a round, twice: to count them, and to time each.
+	// Time is about how long the slower side makes calls in a round, twice: to count them, and to time each.
 	Time time.Duration
 }
 
@@ -86,6 +86,14 @@ func Measure(ctx context.Context, cfg *Config, sides ...Side) (*Result, error) {
 		}
 		runners[i] = r
 	}
+	// Batches of a different size would differ in how often other processes interrupt them.
+	batch := slices.MinFunc(runners, func(a, b *runner) int { return a.calls - b.calls }).calls
+	if batch >= leastForP99/5 { // the machine was busy, or a little more time does it
+		batch = max(batch, leastForP99)
+	}
+	for _, r := range runners {
+		r.calls, r.times = batch, make([]float64, batch)
+	}
 	for round := range cfg.Rounds {
 		for i := range runners {
 			if round%2 == 1 { // each side is the first as often
@@ -137,7 +145,7 @@ type runner struct {
 	samples  [metrics][]float64
 }
 
-// warmUp makes calls for twice that long, and finds how many a batch is.
+// warmUp makes calls for twice that long, and counts how many the time is for.
 func (r *runner) warmUp(d time.Duration) error {
 	err := r.side.Program.Run(r.ctx, &r.side.Call, &r.returned)
 	r.ends = endOf(err)
@@ -145,14 +153,14 @@ func (r *runner) warmUp(d time.Duration) error {
 		return fmt.Errorf("a call that exceeds its timeout cannot be measured: %w", err)
 	}
 	for range 2 { // the first calls are slow
-		r.calls = 0
-		for began := time.Now(); time.Since(began) < d || r.calls == 0; r.calls++ {
+		calls := 0
+		for began := time.Now(); time.Since(began) < d || calls == 0; calls++ {
 			if err := r.call(); err != nil {
 				return err
 			}
 		}
+		r.calls = max(r.calls, calls)
 	}
-	r.times = make([]float64, r.calls)
 	return nil
 }
 

@@ -75,7 +75,7 @@ func (a *app) benchCommand() *cobra.Command {
 	flags.StringVar(&o.run, "run", "", "only tests whose name matches this RE2 expression")
 	flags.StringVar(&o.against, "against", "", "compare with this version of the script: @VERSION, a manifest or a .lua file")
 	flags.IntVar(&o.cfg.Rounds, "rounds", 20, fmt.Sprintf("how many samples to take, %d at least", scriptbench.MinRounds))
-	flags.DurationVar(&o.cfg.Time, "time", 20*time.Millisecond, "about how long a side makes calls in a round, twice")
+	flags.DurationVar(&o.cfg.Time, "time", 20*time.Millisecond, "about how long the slower side makes calls in a round, twice")
 	must(cmd.MarkFlagFilename("against", scriptExtensions...))
 	return cmd
 }

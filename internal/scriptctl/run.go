@@ -37,8 +37,11 @@ With -i, run reads lines of Lua from standard input. Each line is one call under
 script's limits: the script's source runs first, and then the line. So the line sees the
 script's functions and its local variables. Of an expression, run prints the values. A
 line that is incomplete continues on the next one, and an empty line gives it up.
-  stays     global variables that JSON can say, as copies, unless the source sets them anew
-  is gone   functions and local variables of a line, and what it did before it failed
+
+Global variables that JSON can say stay for the next line, as copies, unless the source
+sets them again. Functions and local variables of a line are gone. A line that fails
+changes no variable. No line runs twice.
+
 A script without entrypoint is the function chunk: set the request's members as global
 variables, and call chunk(). ":reset" forgets all variables. ":quit" or Ctrl-D ends run.
 If standard input is no terminal, run stops at the first line that fails.
@@ -102,6 +105,9 @@ type runView struct {
 func (a *app) run(ctx context.Context, file string, args []string, o *runOptions) error {
 	if o.interactive && len(args) > 0 {
 		return usage(script.Errorf(script.Invalid, "--interactive", "takes no arguments of the script: call it in a line, such as handle({})"))
+	}
+	if o.interactive && file == "-" {
+		return usage(script.Errorf(script.Invalid, "--interactive", "reads lines from standard input: name a file of the script"))
 	}
 	if err := checkJSON(args); err != nil {
 		return usage(err)
