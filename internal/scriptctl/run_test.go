@@ -85,9 +85,12 @@ func runInput(t *testing.T, input string, args ...string) (stdout, stderr string
 	return out.String(), errs.String(), code
 }
 
+// patientManifest is testedManifest with time for a busy machine.
+var patientManifest = strings.Replace(testedManifest, "spec:\n", "spec:\n  limits: {timeout: 10s}\n", 1)
+
 func TestRun(t *testing.T) {
 	dir := testFolder(t, map[string]string{
-		"route.yaml": testedManifest, "two.yaml": testedManifest + "---\n" + strings.ReplaceAll(testedManifest, "name: route", "name: other"),
+		"route.yaml": patientManifest, "two.yaml": patientManifest + "---\n" + strings.ReplaceAll(patientManifest, "name: route", "name: other"),
 		"plain.lua": "function handle(...) return ... end", "broken.lua": "function handle(", "spin.lua": "function handle() log.info('once') while true do end end",
 		"value": "from a file", "route_test.yaml": passingCases,
 	})
@@ -103,7 +106,7 @@ func TestRun(t *testing.T) {
 		{[]string{"plain.lua", "text"}, 2, "", `error: argument 1, "text", is not JSON: `},
 		{[]string{"route.yaml", `{"kv":true}`, "--kv", "backend=@value"}, 0, `{"upstream":"from a file"}` + "\n", ""},
 		{[]string{"route.yaml", "{}", "--seed", "7", "--now", "2026-01-31T12:00:00Z"}, 0, `{"upstream":"shared","at":1769860800,"dice":995}` + "\n", "log info: plan nil\n"},
-		{[]string{"route.yaml", `{"path":"/old"}`}, 6, "", "error: SCRIPT: route.yaml:12: no route for /old\n"},
+		{[]string{"route.yaml", `{"path":"/old"}`}, 6, "", "error: SCRIPT: route.yaml:13: no route for /old\n"},
 		{[]string{"spin.lua"}, 6, "", "log info: once\nerror: "},
 		{[]string{"broken.lua"}, 4, "", "error: broken.lua:1:"},
 		{[]string{"two.yaml", "{}", "--name", "acme/other"}, 0, `{"upstream":"shared"`, "log info: plan nil\n"},
@@ -126,7 +129,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunAsJSON(t *testing.T) {
-	t.Chdir(testFolder(t, map[string]string{"route.yaml": testedManifest}))
+	t.Chdir(testFolder(t, map[string]string{"route.yaml": patientManifest}))
 	stdout, stderr, code := run(t, "run", "route.yaml", "{}", "-o", "json")
 	var v struct {
 		Script                       string
@@ -140,14 +143,14 @@ func TestRunAsJSON(t *testing.T) {
 		t.Errorf("standard error has %s, want %s", stderr, want)
 	}
 	f := failures(t, "run", "route.yaml", `{"path":"/old"}`, "-o", "json")[0]
-	if e := f.Error; e.Kind != "SCRIPT" || e.File != "route.yaml" || e.Line != 12 || e.Message != "no route for /old" || f.ExitCode != 6 {
+	if e := f.Error; e.Kind != "SCRIPT" || e.File != "route.yaml" || e.Line != 13 || e.Message != "no route for /old" || f.ExitCode != 6 {
 		t.Errorf("%+v", f)
 	}
 }
 
 // TestRunLinesOfAPipe: lines run up to the first that fails.
 func TestRunLinesOfAPipe(t *testing.T) {
-	t.Chdir(testFolder(t, map[string]string{"route.yaml": testedManifest, "returns.lua": "local a = 1 function handle() end return handle"}))
+	t.Chdir(testFolder(t, map[string]string{"route.yaml": patientManifest, "returns.lua": "local a = 1 function handle() end return handle"}))
 	stdout, stderr, code := runInput(t, "x = {\n1}\n\nx\n  :reset\nx\nerror('no')\n5\n", "route.yaml")
 	if stdout != "[1]\nnull\n" || stderr != "error: SCRIPT: input:1: no\n" || code != 6 {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
@@ -169,7 +172,7 @@ func TestRunLinesOfAPipe(t *testing.T) {
 
 // TestRunLinesIsInterrupted while a person thinks.
 func TestRunLinesIsInterrupted(t *testing.T) {
-	file := filepath.Join(testFolder(t, map[string]string{"route.yaml": testedManifest}), "route.yaml")
+	file := filepath.Join(testFolder(t, map[string]string{"route.yaml": patientManifest}), "route.yaml")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ func session(t *testing.T, entrypoint, source string) (*scriptrepl.Session, *[]s
 	t.Helper()
 	m := &manifest.Manifest{Name: script.Name{Tenant: "acme", Script: "route"}, SourceFile: "route.lua", Source: []byte(source), Entrypoint: entrypoint}
 	m.Settings.Config = json.RawMessage(`{"default":"shared"}`)
+	m.Settings.Limits.Timeout = script.MaxLimits().Timeout // the machine may be busy
 	var logs []string
 	s, err := scriptrepl.New(t.Context(), lua.New(), m, func() offline.Call {
 		return offline.Call{Name: m.Name, Now: time.Unix(0, 0), Once: true, Log: func(_ engine.Level, message string) { logs = append(logs, message) }}
