@@ -57,9 +57,15 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/grafana/grafana-foundation-sdk/go v0.0.22
+require (
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
+)
 
-require github.com/kylelemons/godebug v1.1.0 // indirect
+require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
+	github.com/kylelemons/godebug v1.1.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

@@ -20,8 +20,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestFile is a file with cases for one script, such as route_test.yaml. Only scriptctl test reads it: agents run the
-// tests of the manifest.
+// TestFile is a file with cases for one script, such as route_test.yaml. scriptctl reads it, and agents do not: they
+// run the tests of the manifest.
 type TestFile struct {
 	File   string
 	Script *Manifest

@@ -42,6 +42,8 @@ type Call struct {
 	// Now is the time, which stands still, and Seed is where random numbers begin.
 	Now  time.Time
 	Seed uint64
+	// Once is for calls that are not run again after a timeout; see maxTries.
+	Once bool
 	// Log gets the lines that the script logged, when the call is over; may be nil.
 	Log func(level engine.Level, message string)
 	// Read gets what the call has used besides its arguments; may be nil.
@@ -61,8 +63,12 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 	if config == nil {
 		config = p.spec.Config
 	}
+	tries := maxTries
+	if c.Once {
+		tries = 1
+	}
 	var h *host
-	for range maxTries {
+	for range tries {
 		h = &host{call: c, random: rand.NewPCG(c.Seed, 0)}
 		inv := engine.Invocation{
 			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,

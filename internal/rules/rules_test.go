@@ -178,6 +178,7 @@ func TestOwners(t *testing.T) {
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
 		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},
 		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector", "internal/demo"},
+		"golang.org/x/perf":                  {"internal/scriptbench"},
 		"k8s.io":                             {"operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {

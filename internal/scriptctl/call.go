@@ -70,11 +70,11 @@ func (a *app) call(ctx context.Context, name string, args []string, o *callOptio
 	if err != nil {
 		return usage(err)
 	}
+	if err := checkJSON(args); err != nil {
+		return usage(err)
+	}
 	values := make([]any, len(args))
 	for i, arg := range args {
-		if !json.Valid([]byte(arg)) {
-			return usage(script.Errorf(script.Invalid, "", `argument %d, %.80q, is not JSON: text is written '"text"', an object '{"path":"/"}'`, i+1, arg))
-		}
 		values[i] = json.RawMessage(arg)
 	}
 	sockets, err := a.agentSockets(o)
@@ -99,6 +99,16 @@ func (a *app) call(ctx context.Context, name string, args []string, o *callOptio
 	return errors.Join(errs...)
 }
 
+// checkJSON returns an error if an argument of a script is not JSON.
+func checkJSON(args []string) error {
+	for i, arg := range args {
+		if !json.Valid([]byte(arg)) {
+			return script.Errorf(script.Invalid, "", `argument %d, %.80q, is not JSON: text is written '"text"', an object '{"path":"/"}'`, i+1, arg)
+		}
+	}
+	return nil
+}
+
 func (a *app) printCalls(views []callView) error {
 	if len(views) == 1 && a.output != formatTable {
 		return a.print(views[0], nil)
@@ -108,11 +118,15 @@ func (a *app) printCalls(views []callView) error {
 			if len(views) > 1 {
 				fmt.Fprintf(w, "# %s\n", view.Agent)
 			}
-			for _, result := range view.Results {
-				fmt.Fprintln(w, string(result))
-			}
+			writeResults(w, view.Results)
 		}
 	})
+}
+
+func writeResults(w io.Writer, results []json.RawMessage) {
+	for _, result := range results {
+		fmt.Fprintln(w, string(result))
+	}
 }
 
 // agentSockets returns the sockets of the agents to call.

@@ -80,6 +80,8 @@ var failing = map[string]string{
 	"import kruise":      "DIR/none --tenant acme --out DIR/out",
 	"import karmada":     "DIR/none --tenant acme --out DIR/out",
 	"import redis":       "DIR/none --tenant acme --out DIR/out",
+	"run":                "DIR/none.yaml",
+	"bench":              "DIR/none.yaml",
 	"publish":            "DIR/route.yaml",
 	"apply":              "DIR/route.yaml",
 	"sign":               "DIR/route.yaml --with DIR/none.key",

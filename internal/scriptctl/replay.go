@@ -240,16 +240,7 @@ func (a *app) replayed(ctx context.Context, ref script.Ref, o *replayOptions) (t
 	if err != nil || o.against == "" {
 		return to, nil, err
 	}
-	number, isVersion := strings.CutPrefix(strings.TrimPrefix(o.against, ref.Name.String()), "@")
-	if !isVersion {
-		from, err = s.file(ctx, "--against", o.against)
-		return to, from, err
-	}
-	other, err := script.ParseRef(ref.Name.String() + "@" + number)
-	if err != nil {
-		return nil, nil, usage(script.Errorf(script.Invalid, "--against", "%.80q is not a version: want @N with N ≥ 1, or a file", o.against))
-	}
-	from, err = s.published(ctx, other.Version)
+	from, err = s.against(ctx, o.against)
 	return to, from, err
 }
 
@@ -258,6 +249,19 @@ type replaySources struct {
 	app    *app
 	ref    script.Ref
 	limits *script.Limits // of the tenant; nil before the first read
+}
+
+// against returns the version of --against.
+func (s *replaySources) against(ctx context.Context, text string) (*replay.Version, error) {
+	number, isVersion := strings.CutPrefix(strings.TrimPrefix(text, s.ref.Name.String()), "@")
+	if !isVersion {
+		return s.file(ctx, "--against", text)
+	}
+	other, err := script.ParseRef(s.ref.Name.String() + "@" + number)
+	if err != nil {
+		return nil, usage(script.Errorf(script.Invalid, "--against", "%.80q is not a version: want @N with N ≥ 1, or a file", text))
+	}
+	return s.published(ctx, other.Version)
 }
 
 // published returns a version from the registry; 0 is the active one.

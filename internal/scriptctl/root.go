@@ -65,7 +65,7 @@ Exit codes:
   9  what runs did not change: somebody holds the script, or froze the registry
   10 replay: more decisions differ than --max-diff allows, none was compared, or the
      log is damaged
-  11 test: a test failed
+  11 test, bench: a test failed, or there is none
   12 lint: a finding is an error
   13 krm --health: a resource is Degraded`
 
@@ -132,7 +132,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWrite, a.testCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand())
+	add(groupWrite, a.testCommand(), a.runCommand(), a.benchCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand())
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),

@@ -135,19 +135,23 @@ type pending struct {
 	done    chan *Result
 }
 
+// CallOf returns the call of a case.
+func CallOf(name script.Name, t *manifest.TestCase) offline.Call {
+	call := offline.Call{Name: name, Config: t.Config, Values: t.Values, Now: t.Now, Seed: t.Seed}
+	for _, arg := range t.Args {
+		call.Args = append(call.Args, arg)
+	}
+	return call
+}
+
 func (p *pending) run(ctx context.Context) *Result {
 	r := &Result{Script: p.suite.Script.Name, Case: p.test}
-	call := offline.Call{
-		Name: p.suite.Script.Name, Config: p.test.Config, Values: p.test.Values, Now: p.test.Now, Seed: p.test.Seed,
-		Profile: p.profile, Used: &r.Used, Read: map[offline.State]bool{},
-		Log: func(level engine.Level, message string) {
-			if len(r.Logs) < maxLogs {
-				r.Logs = append(r.Logs, Log{level, message})
-			}
-		},
-	}
-	for _, arg := range p.test.Args {
-		call.Args = append(call.Args, arg)
+	call := CallOf(p.suite.Script.Name, p.test)
+	call.Profile, call.Used, call.Read = p.profile, &r.Used, map[offline.State]bool{}
+	call.Log = func(level engine.Level, message string) {
+		if len(r.Logs) < maxLogs {
+			r.Logs = append(r.Logs, Log{level, message})
+		}
 	}
 	began := time.Now()
 	if p.test.Gateway != nil {
