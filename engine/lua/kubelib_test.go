@@ -33,7 +33,10 @@ func TestKube(t *testing.T) {
 		`return kube.getPodDependencies({})`: `[]`,
 	} {
 		got := outcome(t, e, `local kube = require("kube") function handle(a) `+body+` end`, "", template)
-		if got != want && !(strings.HasPrefix(want, "SCRIPT") && strings.HasPrefix(got, want)) {
+		if strings.HasPrefix(want, "SCRIPT") {
+			got = got[:min(len(got), len(want))]
+		}
+		if got != want {
 			t.Errorf("%s\n= %s\nwant %s", body, got, want)
 		}
 	}

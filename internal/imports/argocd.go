@@ -43,7 +43,7 @@ func argoName(dir string) (group, kind string) {
 func (b *Bundle) argoHealth(file string) {
 	dir := filepath.Dir(file)
 	group, kind := argoName(dir)
-	s := b.add(label(group, kind, "health"), file, "")
+	s := b.add(label(group, kind, "health"), file)
 	tests := filepath.Join(dir, "health_test.yaml")
 	var doc struct {
 		Tests []struct {
@@ -133,12 +133,12 @@ type argoTests struct {
 func (b *Bundle) argoActions(discovery string) {
 	dir := filepath.Dir(discovery)
 	group, kind := argoName(filepath.Dir(dir))
-	found := b.add(label(group, kind, "actions"), discovery, "")
+	found := b.add(label(group, kind, "actions"), discovery)
 	actions := map[string]*Script{}
 	files, _ := filepath.Glob(filepath.Join(dir, "*", "action.lua")) // the pattern is well-formed
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
-		actions[name] = b.add(label(group, kind, "action", name), file, "")
+		actions[name] = b.add(label(group, kind, "action", name), file)
 	}
 	tests := filepath.Join(dir, "action_test.yaml")
 	var doc argoTests

@@ -58,17 +58,17 @@ func (b *Bundle) leave(file string, line int, format string, args ...any) {
 	b.Left = append(b.Left, Left{file, line, fmt.Sprintf(format, args...)})
 }
 
-// add adds a script whose source is in the file. An empty entrypoint runs the chunk. It returns nil if there is no source.
-func (b *Bundle) add(name, file, entrypoint string) *Script {
+// add adds a script whose source is in the file, and whose chunk is the program. It returns nil if there is no source.
+func (b *Bundle) add(name, file string) *Script {
 	source, err := os.ReadFile(file)
 	if err != nil {
 		b.leave(file, 0, "cannot be read: %v", err)
 		return nil
 	}
-	return b.addSource(name, file, 1, entrypoint, source)
+	return b.addSource(name, file, 1, "", source)
 }
 
-// addSource is add for a source that begins in a line of the file.
+// addSource is add for a source that begins in a line of the file, with an entrypoint.
 func (b *Bundle) addSource(name, file string, line int, entrypoint string, source []byte) *Script {
 	if err := lua.New().Check(engine.Source{Code: source, Entrypoint: entrypoint}); err != nil {
 		e := script.AsError(err)

@@ -24,7 +24,7 @@ func Kruise(dir, tenant string) (*Bundle, error) {
 	}
 	for _, file := range routes {
 		group, kind := argoName(filepath.Dir(file))
-		s := b.add(label(group, kind, "route"), file, "")
+		s := b.add(label(group, kind, "route"), file)
 		if s == nil {
 			continue
 		}
@@ -35,7 +35,7 @@ func Kruise(dir, tenant string) (*Bundle, error) {
 	}
 	ingresses, _ := filepath.Glob(filepath.Join(dir, "trafficrouting_ingress", "*.lua")) // the pattern is well-formed
 	for _, file := range ingresses {
-		b.add(label("ingress", strings.TrimSuffix(filepath.Base(file), ".lua")), file, "")
+		b.add(label("ingress", strings.TrimSuffix(filepath.Base(file), ".lua")), file)
 	}
 	if len(routes)+len(ingresses) == 0 {
 		return nil, script.Errorf(script.NotFound, dir, "has no trafficRouting.lua: name a folder of lua_configuration")

@@ -212,6 +212,8 @@ func leftOut(t *manifest.TestCase, passed bool) string {
 	switch {
 	case !passed:
 		return "it reads values with kv, which only the fleet has: give some in a test file"
+	case t.Gateway != nil:
+		return "it tests a decision: add a case with the request that the script gets"
 	case t.Error == script.Timeout:
 		return "it tests a timeout, and the time of such a call is known"
 	}

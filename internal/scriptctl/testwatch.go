@@ -46,7 +46,7 @@ func (a *app) watchTests(ctx context.Context, paths []string, o *testOptions) er
 		before := snapshot(paths, files)
 		err := a.test(ctx, paths, o)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the person has seen enough
+			return nil
 		}
 		a.exit(err, nil)
 		a.notice("waiting for changes; Ctrl-C ends")
