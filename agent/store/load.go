@@ -77,17 +77,6 @@ type Lost struct {
 	Err  error
 }
 
-// LostSettings returns the tenants whose settings were corrupt, or are doubted.
-func (l *Loaded) LostSettings() map[string]struct{} {
-	tenants := map[string]struct{}{}
-	for _, lost := range slices.Concat(l.Lost, l.Doubted) {
-		if tenant, ok := strings.CutPrefix(filepath.ToSlash(lost.Path), string(script.Tenants)+"/"); ok {
-			tenants[tenant] = struct{}{}
-		}
-	}
-	return tenants
-}
-
 // maxCorrupt is how many corrupt files are kept for a person to look at.
 const maxCorrupt = 100
 
@@ -109,6 +98,11 @@ func (s *Store) load() (*Loaded, error) {
 	}
 	if err := s.loadObjects(loaded, record, found.lost); err != nil {
 		return nil, err
+	}
+	if record == nil {
+		if err := s.recallLost(loaded); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err
