@@ -48,6 +48,8 @@ type Loaded struct {
 	// not among those above. Their files are left alone until a full snapshot has
 	// come: if it is the trusted keys that are wrong, nothing is lost.
 	Doubted []Lost
+
+	anySettings bool // settings are gone, and nothing says of which tenants
 }
 
 // Objects yields all that was loaded.
@@ -103,6 +105,8 @@ func (s *Store) load() (*Loaded, error) {
 		if err := s.recallLost(loaded); err != nil {
 			return nil, err
 		}
+	} else if record.Tenants != nil {
+		loaded.anySettings = len(loaded.Tenants)+len(loaded.LostSettings()) < *record.Tenants
 	}
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err

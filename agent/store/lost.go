@@ -10,13 +10,23 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// LostSettings returns the tenants whose settings were corrupt, or are doubted.
+// LostSettings returns the tenants whose settings were corrupt, or are doubted. If files of settings are gone, it returns
+// each tenant that has scripts and no settings, too.
 func (l *Loaded) LostSettings() map[string]struct{} {
 	tenants := map[string]struct{}{}
 	for _, lost := range slices.Concat(l.Lost, l.Doubted) {
 		if tenant, ok := strings.CutPrefix(filepath.ToSlash(lost.Path), string(script.Tenants)+"/"); ok {
 			tenants[tenant] = struct{}{}
 		}
+	}
+	if !l.anySettings {
+		return tenants
+	}
+	for i := range l.Releases {
+		tenants[l.Releases[i].Name.Tenant] = struct{}{}
+	}
+	for i := range l.Tenants {
+		delete(tenants, l.Tenants[i].Name)
 	}
 	return tenants
 }
