@@ -44,8 +44,17 @@ func TestCatchingUpTakesAsLongAsTheAnswer(t *testing.T) {
 // TestTheSettingsOfATenantRotted: until the registry has sent them again, nobody knows whether its calls need a record or
 // a process, so they fail. Those of other tenants do not.
 func TestTheSettingsOfATenantRotted(t *testing.T) {
+	t.Run("corrupt", func(t *testing.T) {
+		testLostSettings(t, func(path string) error { return os.WriteFile(path, []byte("rotten"), 0o600) })
+	})
+	t.Run("gone", func(t *testing.T) { testLostSettings(t, os.Remove) })
+}
+
+func testLostSettings(t *testing.T, lose func(path string) error) {
+	t.Helper()
 	r := newRegistry(t)
 	r.start()
+	r.configure("shop", script.TenantSettings{})
 	r.configure("acme", script.TenantSettings{Audit: script.AuditStrict})
 	r.publish("acme/a", "audited")
 	r.publish("shop/b", "plain")
@@ -60,13 +69,7 @@ func TestTheSettingsOfATenantRotted(t *testing.T) {
 		return err == nil
 	})
 	n.stop()
-	settings := filepath.Join(dir, "tenants/acme")
-	data, err := os.ReadFile(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)-1] ^= 1
-	if err := os.WriteFile(settings, data, 0o600); err != nil {
+	if err := lose(filepath.Join(dir, "tenants/acme")); err != nil {
 		t.Fatal(err)
 	}
 	r.stop()

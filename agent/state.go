@@ -72,9 +72,9 @@ func (nothing) Checksum(int, ...string) (none wire.Sum)  { return none }
 func (nothing) Check(string) (none wire.Sum, sound bool) { return none, false }
 
 // choose takes the objects of other tenants than those that are followed from disk,
-// and returns the rest. Scripts of tenants whose settings are lost are not among it: they may need a process
-// of their own, or a record of each call. The full snapshot that follows a loss brings both. The cursor of another group is not one of this, but for the
-// fleet: it asks for a full snapshot. So is one that has passed what was not kept.
+// and returns the rest. It leaves out the scripts of tenants whose settings are lost: they may need a process of
+// their own, or a record of each call. The full snapshot that follows a loss brings both. The cursor of another
+// group is not one of this, but for the fleet: it asks for a full snapshot. So is one that has passed what was not kept.
 func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.Logger) []script.Object {
 	s.cursor = follow.Cursor{Fleet: loaded.Fleet, Revision: loaded.Cursor.Revision, Removals: loaded.Cursor.Removals, Withheld: loaded.Cursor.Withheld, Accepted: loaded.Cursor.Accepted}
 	kept := make([]script.Object, 0, len(loaded.Releases)+len(loaded.Values)+len(loaded.Tenants))
@@ -84,11 +84,11 @@ func (s *state) choose(loaded *store.Loaded, tenants script.Selector, log *slog.
 	s.refused = map[string]struct{}{}
 	lost := loaded.LostSettings()
 	for o := range loaded.Objects() {
-		_, unbounded := lost[o.TenantName()]
+		_, isLost := lost[o.TenantName()]
 		switch {
 		case !tenants.Matches(o.TenantName()):
 			s.others = append(s.others, o.Key())
-		case unbounded && o.Release != nil:
+		case isLost && o.Release != nil:
 			s.refused[o.Key()] = struct{}{}
 		default:
 			kept = append(kept, o)

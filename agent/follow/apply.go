@@ -108,6 +108,7 @@ func (a *applier) events(ctx context.Context, from Cursor, events []*event) outc
 	if out.err = a.guardRemovals(nil, chosen.candidates, from, made); out.err != nil {
 		return out
 	}
+	a.holdBack(chosen.candidates)
 	traced := a.traces.begin(out.kind, out.began, ready, chosen.candidates)
 	_, _ = a.commit(chosen.candidates, nil) // each candidate has the error, and is tried again
 	a.traces.end(traced)
@@ -142,6 +143,7 @@ func (a *applier) retry(ctx context.Context, at Cursor, got fetched) outcome {
 		return out
 	}
 	ready := time.Now()
+	a.holdBack(candidates)
 	traced := a.traces.begin(out.kind, out.began, ready, candidates)
 	removed, _ := a.commit(candidates, nil) // as above
 	a.traces.end(traced)
@@ -415,9 +417,8 @@ func (a *applier) unsound(err error) {
 }
 
 // commit makes live what is ready, removes what is gone, and remembers what
-// failed. It returns how many live objects it removed.
+// failed. It returns how many live objects it removed. Call holdBack before.
 func (a *applier) commit(candidates []*candidate, removed []string) (int, error) {
-	a.holdBack(candidates)
 	var put []Item
 	live := len(removed)
 	for _, c := range candidates {

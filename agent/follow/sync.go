@@ -59,7 +59,7 @@ func (a *applier) sync(at Cursor, q *question) outcome {
 		gone, answer.chosen.candidates = nil, a.withhold(answer.chosen.candidates)
 	}
 	if err == nil {
-		_, err = a.commit(answer.chosen.candidates, gone)
+		_, err = a.commit(a.holdBack(answer.chosen.candidates), gone)
 		if len(gone) == 0 && !otherFleet {
 			err = nil // what failed is tried again by itself
 		}

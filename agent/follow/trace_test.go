@@ -75,12 +75,22 @@ func TestActivationsAreTraced(t *testing.T) {
 			t.Errorf("what went live is %s", told)
 		}
 
+		n.told = nil
+		w.commit(map[string]string{"a": "bad six", "b": "six"})
+		pass(100 * time.Millisecond)
+		if len(n.told) != 0 {
+			t.Errorf("%v goes live together with what cannot", n.told)
+		}
+		w.commit(map[string]string{"a": "six", "b": "six"})
+		pass(time.Second)
+		spans.Reset()
+
 		// What cannot go live is an error, and a span of its own when it is tried again.
 		w.trace = traceOf(2)
 		w.set(faults{disk: 1})
 		w.commit(map[string]string{"a": "six"})
 		pass(100 * time.Millisecond)
-		got = spans.Ended()[1:]
+		got = spans.Ended()
 		if len(got) == 0 || got[0].Status().Code != codes.Error || attribute(got[0], "error.type") != "UNAVAILABLE" || attribute(got[0], "scriptorium.failed") != "1" {
 			t.Fatalf("of a full disk the spans are %v", got)
 		}

@@ -106,10 +106,10 @@ func (a *applier) andFailing(candidates []*candidate) []*candidate {
 	return all
 }
 
-// holdBack fails the candidates whose transaction has another part that fails. A version that a retry
+// holdBack fails the candidates whose transaction has another part that fails, and returns all. A version that a retry
 // may make live holds back what waits for the versions that it replaces, too. One that no retry makes
 // live does not: the registry has nothing better to offer.
-func (a *applier) holdBack(candidates []*candidate) {
+func (a *applier) holdBack(candidates []*candidate) []*candidate {
 	failing, stuck := a.andFailing(candidates), map[transaction]bool{}
 	for _, c := range failing {
 		if script.KindOf(c.err).Deterministic() {
@@ -150,6 +150,7 @@ func (a *applier) holdBack(candidates []*candidate) {
 			delete(parts, t) // once is enough: a chain of transactions takes time by its length
 		}
 	}
+	return candidates
 }
 
 // partFails is why an object does not go live whose transaction has a part that cannot.

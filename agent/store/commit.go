@@ -118,7 +118,7 @@ func (s *Store) changeInJournal(b Batch) bool {
 	}
 	after := s.tallies
 	for key, revision := range revisions {
-		after.of(key).replace(key, s.objects[key].revision, revision)
+		after.replace(key, s.objects[key].revision, revision)
 	}
 	s.mu.RUnlock()
 	f.cursor = recordOf(*s.cursor, after)
@@ -257,7 +257,7 @@ func (s *Store) index(key string, entry indexed) {
 		}
 	}
 	before, was := s.objects[key]
-	s.of(key).replace(key, before.revision, entry.revision)
+	s.tallies.replace(key, before.revision, entry.revision)
 	if was {
 		if s.keys[before.sealedBy]--; s.keys[before.sealedBy] == 0 {
 			delete(s.keys, before.sealedBy)
@@ -281,14 +281,24 @@ type tally struct {
 type tallies struct {
 	releases tally
 	others   tally // values and tenants
+	tenants  int   // number of those
 }
 
-// of returns the one that counts the object.
-func (t *tallies) of(key string) *tally {
-	if strings.HasPrefix(key, string(script.Releases)+"/") {
-		return &t.releases
+// replace counts the object with another revision than before; 0 is none.
+func (t *tallies) replace(key string, before, after int64) {
+	switch kind, _, _ := strings.Cut(key, "/"); script.ObjectKind(kind) {
+	case script.Releases:
+		t.releases.replace(key, before, after)
+		return
+	case script.Tenants:
+		if before != 0 {
+			t.tenants--
+		}
+		if after != 0 {
+			t.tenants++
+		}
 	}
-	return &t.others
+	t.others.replace(key, before, after)
 }
 
 // replace counts the object with another revision than before; 0 is none.
@@ -323,10 +333,12 @@ type cursorRecord struct {
 	Sum      uint64 `json:"sum"`
 	// Others are values and tenants; nil if the software that wrote it kept none.
 	Others *tally `json:"others,omitempty"`
+	// Tenants is the number of tenants among Others; nil if the software that wrote it did not count them.
+	Tenants *int `json:"tenants,omitempty"`
 }
 
 func recordOf(c Cursor, t tallies) cursorRecord {
-	return cursorRecord{Cursor: c, Releases: t.releases.Count, Sum: t.releases.Sum, Others: &t.others}
+	return cursorRecord{Cursor: c, Releases: t.releases.Count, Sum: t.releases.Sum, Others: &t.others, Tenants: &t.tenants}
 }
 
 // record returns the cursor's record with the objects that are there now.

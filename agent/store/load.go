@@ -48,6 +48,8 @@ type Loaded struct {
 	// not among those above. Their files are left alone until a full snapshot has
 	// come: if it is the trusted keys that are wrong, nothing is lost.
 	Doubted []Lost
+
+	anySettings bool // settings are gone, and nothing says of which tenants
 }
 
 // Objects yields all that was loaded.
@@ -77,17 +79,6 @@ type Lost struct {
 	Err  error
 }
 
-// LostSettings returns the tenants whose settings were corrupt, or are doubted.
-func (l *Loaded) LostSettings() map[string]struct{} {
-	tenants := map[string]struct{}{}
-	for _, lost := range slices.Concat(l.Lost, l.Doubted) {
-		if tenant, ok := strings.CutPrefix(filepath.ToSlash(lost.Path), string(script.Tenants)+"/"); ok {
-			tenants[tenant] = struct{}{}
-		}
-	}
-	return tenants
-}
-
 // maxCorrupt is how many corrupt files are kept for a person to look at.
 const maxCorrupt = 100
 
@@ -109,6 +100,13 @@ func (s *Store) load() (*Loaded, error) {
 	}
 	if err := s.loadObjects(loaded, record, found.lost); err != nil {
 		return nil, err
+	}
+	if record == nil {
+		if err := s.recallLost(loaded); err != nil {
+			return nil, err
+		}
+	} else if record.Tenants != nil {
+		loaded.anySettings = len(loaded.Tenants)+len(loaded.LostSettings()) < *record.Tenants
 	}
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err

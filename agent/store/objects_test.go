@@ -181,6 +181,25 @@ func TestDamagedObjectsAreSetAside(t *testing.T) {
 	}
 }
 
+// TestLostSettingsStayLost: a process that dies before it has removed the scripts of the tenant leaves it to the next one.
+func TestLostSettingsStayLost(t *testing.T) {
+	dir := furnished(t)
+	must(t, os.WriteFile(filepath.Join(dir, "tenants/acme"), nil, 0o600))
+	for range 2 {
+		s, loaded := open(t, dir)
+		if _, lost := loaded.LostSettings()["acme"]; !lost || len(loaded.Lost) != 1 {
+			t.Errorf("the settings are not lost; lost is %v", loaded.Lost)
+		}
+		must(t, s.Close())
+	}
+	s, _ := open(t, dir)
+	must(t, s.SaveCursor(store.Cursor{Fleet: "f", Revision: 60}))
+	must(t, s.Close())
+	if _, loaded := open(t, dir); len(loaded.LostSettings()) != 0 {
+		t.Errorf("after a full snapshot without settings, lost is %v", loaded.Lost)
+	}
+}
+
 func TestALostContentIsMissing(t *testing.T) {
 	dir := furnished(t)
 	must(t, os.WriteFile(filepath.Join(dir, blobFile("on")), []byte("evil"), 0o600))

@@ -112,8 +112,8 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	return s.courier.Rejected()
 }
 
-// partial matches the exporters' error of a partial success.
-var partial = regexp.MustCompile(`OTLP partial success: .* \((\d+) logs rejected\)`)
+// partial matches the exporters' error of a partial success. The collector's message can have several lines.
+var partial = regexp.MustCompile(`(?s)OTLP partial success: .* \((\d+) logs rejected\)`)
 
 // export sends the records in one request. It returns the error for the Courier.
 func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
@@ -122,11 +122,13 @@ func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 		return nil
 	}
 	if m := partial.FindStringSubmatch(err.Error()); m != nil {
-		rejected, _ := strconv.Atoi(m[1]) // 0 if it is too large
-		if rejected <= 0 || rejected > len(records) {
+		rejected, parseErr := strconv.Atoi(m[1])
+		if parseErr != nil || rejected > len(records) {
 			rejected = len(records)
 		}
-		s.courier.Reject(rejected, err)
+		if rejected > 0 { // else it is a warning
+			s.courier.Reject(rejected, err)
+		}
 		return nil
 	}
 	if isTemporary(err) {

@@ -132,6 +132,8 @@ func TestWhatACollectorAnswers(t *testing.T) {
 			"cannot read any": {[]logcollector.Answer{unreadable, unreadable, unreadable}, 2},
 			"has no logs":     {[]logcollector.Answer{{Code: codes.Unimplemented, Status: http.StatusNotFound}}, 0},
 			"rejects one":     {[]logcollector.Answer{{Rejected: 1}}, 1},
+			"only warns":      {[]logcollector.Answer{{Warning: "slow down"}}, 0},
+			"lists errors":    {[]logcollector.Answer{{Rejected: 1, Warning: "too old\nof an unknown tenant"}}, 1},
 			"rejects both":    {[]logcollector.Answer{{Rejected: 2}}, 2},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -146,7 +148,7 @@ func TestWhatACollectorAnswers(t *testing.T) {
 				case tt.refused > 0 && (refused == nil || refused.Records != tt.refused):
 					t.Errorf("got %v, want %d records refused", err, tt.refused)
 				}
-				if log.Len() == 0 {
+				if log.Len() == 0 && name != "only warns" {
 					t.Error("the log says nothing")
 				}
 				if err := write(t, s, record("3")); err != nil {

@@ -3,6 +3,7 @@
 package logcollector
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/hex"
@@ -73,6 +74,7 @@ type Answer struct {
 	Code     codes.Code // over gRPC; 0 accepts
 	Status   int        // over HTTP, if Code is not 0
 	Rejected int64      // records of those that it accepts
+	Warning  string     // the message of a partial success
 	Hang     bool       // until the client gives up, or the collector ends
 }
 
@@ -196,8 +198,8 @@ func (c *Collector) answer(ctx context.Context, req *collectorv1.ExportLogsServi
 		return nil, a
 	}
 	resp := &collectorv1.ExportLogsServiceResponse{}
-	if a.Rejected > 0 {
-		resp.PartialSuccess = &collectorv1.ExportLogsPartialSuccess{RejectedLogRecords: a.Rejected, ErrorMessage: "too old"}
+	if a.Rejected > 0 || a.Warning != "" {
+		resp.PartialSuccess = &collectorv1.ExportLogsPartialSuccess{RejectedLogRecords: a.Rejected, ErrorMessage: cmp.Or(a.Warning, "too old")}
 	}
 	c.add(req)
 	return resp, a
