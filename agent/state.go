@@ -198,7 +198,7 @@ func alone(o script.Object) script.Object {
 // need not wait for it.
 func (s *state) warm(ctx context.Context, log *slog.Logger) {
 	for r := range s.table.All() {
-		for ; r != nil; r = r.Keyed {
+		for ; r != nil; r = r.Split {
 			if ctx.Err() != nil || s.programs.Full() {
 				return
 			}
@@ -309,7 +309,7 @@ func (s *state) diskError(now time.Time) error {
 // Prepare implements follow.State.
 func (s *state) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, bulk bool) error {
 	err := s.prepare(r.Name.Tenant, r.RunsOn(s.agent), sources, bulk)
-	if err == nil && r.KeysOn(s.agent) > 0 {
+	if err == nil && r.SplitsOn(s.agent) {
 		err = s.prepare(r.Name.Tenant, r.Candidate.Version, sources, bulk)
 	}
 	return err

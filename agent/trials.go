@@ -78,7 +78,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 	for _, r := range candidates {
 		key := wire.ReleaseKey(r.Name)
 		t, tested := all[key]
-		besides := r.Besides()
+		besides, found := r.Besides(), r.Shadow
 		r = r.OfCandidate()
 		tested = tested && t.Version == r.Candidate.Version.Number && t.Attempt == r.Candidate.Attempt
 		switch {
@@ -95,6 +95,9 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		}
 		if r.StepCalls != nil {
 			t.StepCalls = r.StepCalls.Read()
+		}
+		if found != nil {
+			t.Shadow = found.Read()
 		}
 		if besides != nil {
 			t.ActiveCalls = besides.Read()

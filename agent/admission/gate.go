@@ -103,6 +103,9 @@ type Call struct {
 	Timeout time.Duration
 	// Settings of the tenant.
 	Settings *script.TenantSettings
+	// Background calls begin only while a turn is free, and go on only while no other call wants to.
+	// They do not wait to begin: Enter refuses them. All calls of one Tenant are alike.
+	Background bool
 }
 
 // Enter returns nil when it is the call's turn; the caller then calls t.Leave, and
@@ -118,6 +121,10 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	if g.try(t, now) {
 		g.mu.Unlock()
 		return nil
+	}
+	if call.Background {
+		g.mu.Unlock()
+		return errBusy
 	}
 	if err := g.queue(t); err != nil {
 		g.mu.Unlock()
@@ -136,6 +143,9 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	return nil
 }
 
+// errBusy is the error of a background call that cannot begin now.
+var errBusy = &script.Error{Kind: script.Overloaded, Field: "background", Message: "no turn is free for a call in the background"}
+
 // try gives the call a turn if it need not wait for one.
 func (g *Gate) try(t *Turn, now time.Duration) bool {
 	full := len(g.turns) >= g.running
@@ -143,7 +153,8 @@ func (g *Gate) try(t *Turn, now time.Duration) bool {
 		g.settle(now)
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
-	mayGo := len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free
+	t.tenant.background = t.call.Background
+	mayGo := len(t.tenant.queue) == 0 && (len(g.queues) == 0 || !t.tenant.background) && t.tenant.blocks(t, now) == free
 	if !mayGo || full && !g.acquireExtra(t.tenant, now) {
 		return false
 	}
@@ -215,7 +226,9 @@ func (g *Gate) add(t *Turn) {
 	t.tenant.queue = append(t.tenant.queue, t)
 	if t.begun {
 		t.tenant.parked++
-		g.stats.Paused++
+		if !t.tenant.background { // nothing else waits because of it
+			g.stats.Paused++
+		}
 		return
 	}
 	t.tenant.fresh++
@@ -232,7 +245,9 @@ func (g *Gate) remove(t *Turn) {
 	t.state = out
 	if t.begun {
 		tn.parked--
-		g.stats.Paused--
+		if !tn.background {
+			g.stats.Paused--
+		}
 		return
 	}
 	tn.fresh--
@@ -314,7 +329,7 @@ func (g *Gate) settle(now time.Duration) {
 func (g *Gate) dispatch(now time.Duration) {
 	for len(g.turns) < g.running {
 		t := g.pick(now)
-		if g.late != nil && (t == nil || g.late.tenant.pace < t.tenant.pace) {
+		if g.late != nil && (t == nil || g.late.tenant.cost() < t.tenant.cost()) {
 			g.restore(now)
 			continue
 		}
@@ -339,7 +354,7 @@ func (g *Gate) grant(t *Turn, now time.Duration) {
 func (g *Gate) pick(now time.Duration) (next *Turn) {
 	for _, tn := range g.queues {
 		tn.pace = max(tn.pace, g.pace-credit) // it may have waited for something else
-		if next != nil && tn.pace >= next.tenant.pace {
+		if next != nil && tn.cost() >= next.tenant.cost() {
 			continue
 		}
 		if t := tn.next(now, g.running); t != nil {
@@ -379,7 +394,7 @@ func (g *Gate) tick() {
 	}
 	for _, t := range g.turns {
 		hadSlice := now-t.since >= slice
-		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.pace
+		hasTurnOfNext := next != nil && next.tenant.cost() <= t.tenant.cost()
 		switch {
 		case t.asked:
 			wanted--

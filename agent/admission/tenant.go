@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,8 @@ const firstSweep = 1024
 
 // tenant is who waits, runs, and pays. The gate's mutex guards it.
 type tenant struct {
-	pace time.Duration // see the package's comment
+	pace       time.Duration // see the package's comment
+	background bool          // it runs only while no other tenant wants to
 
 	queue  []*Turn // in order of arrival, and of giving the turn back
 	fresh  int     // of the queue, those that have not begun
@@ -57,6 +59,14 @@ func (g *Gate) tenant(name string, settings *script.TenantSettings, now time.Dur
 		tn.bucket = min(tn.bucket, tn.most(rate))
 	}
 	return tn
+}
+
+// cost is what tenants are compared by: the one with the lowest gets the next turn.
+func (tn *tenant) cost() time.Duration {
+	if tn.background {
+		return math.MaxInt64 / 2 // more than any pace, also with a slice added
+	}
+	return tn.pace
 }
 
 // sweep forgets tenants of which nothing is left to remember.

@@ -18,7 +18,10 @@ func (r *Release) goOn(before *Release) {
 		return
 	}
 	r.countOn(before.running(r.Runs.Number))
-	if k := r.Keyed; k != nil {
+	if r.Shadow != nil && before.Shadow != nil && r.Shadow.Step == before.Shadow.Step {
+		r.Shadow = before.Shadow
+	}
+	if k := r.Split; k != nil {
 		k.countOn(before.running(k.Runs.Number))
 	}
 }
@@ -52,8 +55,8 @@ func (r *Release) Note(kind script.Kind, took time.Duration) {
 	}
 }
 
-// NoteDeath counts a call that the process which ran it has not lived to count. If keys decide what
-// calls run, nobody knows which version it was: the candidate is taken to have failed.
+// NoteDeath counts a call that the process which ran it has not lived to count. If the candidate runs
+// for a part of the calls, nobody knows which version it was: the candidate is taken to have failed.
 func (r *Release) NoteDeath() {
 	r = r.OfCandidate()
 	if r.Calls != nil {

@@ -98,7 +98,7 @@ func TestWhatRunsByKey(t *testing.T) {
 	if live.Fingerprint() != wire.Fingerprint(r) {
 		t.Error("it has another fingerprint than the registry")
 	}
-	live.Keyed.Limits.Instructions++
+	live.Split.Limits.Instructions++
 	if live.Fingerprint() == wire.Fingerprint(r) {
 		t.Error("a fault in memory of the candidate does not show")
 	}
@@ -106,7 +106,7 @@ func TestWhatRunsByKey(t *testing.T) {
 		t.Errorf("choosing allocates %v times", n)
 	}
 	r.Candidate.Failed, r.Candidate.Keys = "no", nil
-	if cache.NewReleaseOn(script.Agent{Name: "n"}, r).Keyed != nil {
+	if cache.NewReleaseOn(script.Agent{Name: "n"}, r).Split != nil {
 		t.Error("a candidate that was given up runs")
 	}
 }
@@ -141,7 +141,7 @@ func TestCountsByKey(t *testing.T) {
 	}
 	r := byKey(10)
 	live := update(r)
-	live.Keyed.Note(script.Script, time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
 	live.Note("", time.Millisecond)
 	live.Note("", time.Millisecond)
 	counted("at first", live, "1/1 1/1 beside 0/2")
@@ -158,14 +158,14 @@ func TestCountsByKey(t *testing.T) {
 	r.Candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(20))
 	live = update(r)
 	counted("in the next step", live, "2/2")
-	live.Keyed.Note("", time.Millisecond)
+	live.Split.Note("", time.Millisecond)
 	counted("after a call there", live, "2/3 0/1")
 
 	r.Revision++
 	candidate.Step, candidate.Threshold = 3, everywhere
 	r.Candidate = &candidate
 	live = update(r)
-	if live.Keyed != nil || live.Runs.Number != 2 || live.For("x") != live {
+	if live.Split != nil || live.Runs.Number != 2 || live.For("x") != live {
 		t.Error("an agent of a step by agents does not run the candidate for all keys")
 	}
 	counted("for all keys", live, "2/3")

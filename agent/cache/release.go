@@ -5,6 +5,7 @@ import (
 	"unique"
 
 	"github.com/scriptorium-dev/scriptorium/agent/meter"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -36,21 +37,25 @@ type Release struct {
 	// StepCalls are those of what Runs here in the candidate's step, if the plan compares the
 	// candidate with the active version; nil otherwise.
 	StepCalls *StepCounts
-	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
-	// has the rest of the release, too, and no Keyed of its own.
-	Keyed *Release
+	// Split is the candidate, if it runs here for a part of the calls: for those whose keys say so, or
+	// in the shadow of some; nil otherwise. It has the rest of the release, too, and no Split of its own.
+	Split *Release
+	// Shadow is what the calls of Split found, if it runs in the shadow of calls; nil otherwise.
+	Shadow *shadow.Counts
 	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
 	Meter atomic.Pointer[meter.Cell]
 
-	keys     byKey
-	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise
-	active   *script.Edition // of the release, unless Runs is it; without its source and tests
-	limits   script.Limits   // as they were set
-	editions []edition
-	made     wire.Sum              // its fingerprint when it was made
-	counted  wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
-	chained  [2]event              // in whose chains the table has it; guarded by Table.writing
-	entry    atomic.Pointer[entry] // of the active program, while it is compiled
+	keys            byKey
+	shadowed        uint32          // the threshold of the random numbers of calls that Split shadows
+	comparesLatency bool            // see ComparesLatency
+	plan            *script.Plan    // of the release, if it compares, names a key or has shadow steps, and applies to the candidate; nil otherwise
+	active          *script.Edition // of the release, unless Runs is it; without its source and tests
+	limits          script.Limits   // as they were set
+	editions        []edition
+	made            wire.Sum              // its fingerprint when it was made
+	counted         wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
+	chained         [2]event              // in whose chains the table has it; guarded by Table.writing
+	entry           atomic.Pointer[entry] // of the active program, while it is compiled
 }
 
 // edition is what running a retained version takes.
@@ -70,11 +75,13 @@ type edition struct {
 func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
 // NewReleaseOn returns r, which is not deleted, ready to be called on the agent: Runs is what
-// r.RunsOn says, and Keyed what r.KeysOn does.
+// r.RunsOn says, and Split what r.KeysOn or r.ShadowsOn does.
 func NewReleaseOn(agent script.Agent, r script.Release) *Release {
 	live := newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
 	if threshold := r.KeysOn(agent); threshold > 0 {
 		live.splitByKey(&r, threshold)
+	} else if threshold := r.ShadowsOn(agent); threshold > 0 {
+		live.splitShadow(&r, threshold)
 	}
 	return live
 }
@@ -103,7 +110,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active.Spec.Tests = nil
 		}
 		plan := r.Plan()
-		if c.Set == nil && (plan.Compares() || plan.Key != "") { // a change set has its plan with it
+		if c.Set == nil && (plan.Compares() || plan.Key != "" || plan.Shadows()) { // a change set has its plan with it
 			live.plan = new(*plan)
 		}
 		if plan.Compares() && c.Step > 0 && c.Failed == "" {
@@ -121,9 +128,9 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 }
 
 // Fingerprint returns wire.Fingerprint of the release as it is in memory now: not all
-// limits are in it. If Keyed is not what it was made as, it is that of Keyed.
+// limits are in it. If Split is not what it was made as, it is that of Split.
 func (r *Release) Fingerprint() wire.Sum {
-	if k := r.Keyed; k != nil {
+	if k := r.Split; k != nil {
 		if now := k.Fingerprint(); now != k.made {
 			return now
 		}

@@ -48,6 +48,9 @@ type Config struct {
 	MaxWaiting int
 	// Observers see each call when it has ended, in this order.
 	Observers []Observer
+	// Shadowing, if not nil, is called before a candidate runs in the shadow of a call, which it does
+	// only if ok; leave is called after.
+	Shadowing func(candidate *cache.Release) (leave func(), ok bool)
 	// Profiles are those of scripts that run; nil if there are never any.
 	Profiles *profile.Profiles
 	// Metrics gets the executor's metrics, if not nil.
@@ -68,6 +71,7 @@ type Executor struct {
 	metrics   *metrics
 	observers []Observer
 	profiles  *profile.Profiles
+	shadows   shadows
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
@@ -113,6 +117,7 @@ func New(cfg Config) (*Executor, error) {
 	if x.tenants == nil {
 		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
 	}
+	x.shadows.init(x, cfg.Shadowing)
 	x.compiles = newCompiles(cfg.MaxRunning, cfg.MaxWaiting, x.tenants)
 	m, err := newMetrics(cfg.Metrics, x)
 	if err != nil {
@@ -131,6 +136,9 @@ func (x *Executor) Execute(ctx context.Context, asked *gateway.Call, reply *gate
 	end := time.Now()
 	x.answered(end, err, reply)
 	err = x.observe(ctx, c, asked, reply, err, start, end)
+	if r := c.ended.Release; r != nil && r.Shadow != nil {
+		x.shadows.offer(c, asked, reply, err, start)
+	}
 	x.metrics.called(err, end.Sub(start))
 	return err
 }

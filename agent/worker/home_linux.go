@@ -129,6 +129,12 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
+		if calls := wire.ToShadowCalls(c.GetShadow()); calls != nil && r.Shadow != nil && calls.Compared() <= maxCalls && calls.Dropped <= maxCalls {
+			r.Shadow.Add(*calls)
+		}
+		if found := wire.ToFindings(c.GetFindings()); r.Shadow != nil {
+			r.Shadow.AddFindings(&found)
+		}
 		if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil && r.Besides() != nil && besides.Calls() <= maxCalls {
 			r.Besides().Add(*besides)
 		}

@@ -205,7 +205,7 @@ func (t *tenant) runsAlready(r *script.Release) bool {
 		return false
 	}
 	agent := t.pool.cfg.Node.Agent
-	if was, is := live.Keyed, r.KeysOn(agent) > 0; (was != nil) != is || is && !was.Runs.SameProgram(r.Candidate.Version) {
+	if was, is := live.Split, r.SplitsOn(agent); (was != nil) != is || is && !was.Runs.SameProgram(r.Candidate.Version) {
 		return false
 	}
 	spec := r.SpecOn(agent)

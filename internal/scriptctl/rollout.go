@@ -35,12 +35,14 @@ func (a *app) rolloutCommand() *cobra.Command {
 		Long:  rolloutLong,
 		Example: `  scriptctl rollout status acme/route
   scriptctl rollout explain acme/route
+  scriptctl rollout diff acme/route
   scriptctl rollout abort acme/route --note "carts were lost"
   scriptctl rollout promote acme/route --wait`,
 	}
 	cmd.AddCommand(
 		a.rolloutStatusCommand(),
 		a.rolloutExplainCommand(),
+		a.rolloutDiffCommand(),
 		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
 			"Promote makes the candidate the active version on all agents at once. It skips tests\nand steps, and also promotes a failed candidate."),
 		a.steerCommand(registryclient.Abort, "abort", "Abort the candidate, so that the version before it runs everywhere",
@@ -253,6 +255,9 @@ func stepsText(p script.Plan) string {
 	}
 	if p.MaxErrorIncrease != nil {
 		text += fmt.Sprintf("; at most %v %% more of the calls than of the active version's may fail", *p.MaxErrorIncrease)
+	}
+	if p.MaxDiffPercent != nil {
+		text += fmt.Sprintf("; at most %v %% of the shadowed calls may differ", *p.MaxDiffPercent)
 	}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		text += fmt.Sprintf("; %s at most %d %% slower than the active version", name, percent)

@@ -78,11 +78,12 @@ type essence struct {
 	selects     bool
 	sets        bool
 	byKey       bool
+	shadows     bool
 	keys        string // that its disk is signed by: they must stay trusted though it is away
 }
 
 func essenceOf(r *Report, connected bool) essence {
-	return essence{fleet: r.Fleet, incarnation: r.Incarnation, identity: r.Identity, connected: connected, selects: r.Selects, sets: r.Sets, byKey: r.Keys, keys: strings.Join(r.DiskKeys, " ")}
+	return essence{fleet: r.Fleet, incarnation: r.Incarnation, identity: r.Identity, connected: connected, selects: r.Selects, sets: r.Sets, byKey: r.Keys, shadows: r.Shadows, keys: strings.Join(r.DiskKeys, " ")}
 }
 
 // Bounds of what agents make the replicas store. Where they are met, a replica that starts does

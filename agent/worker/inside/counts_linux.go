@@ -89,6 +89,10 @@ func (p *parcel) add(r *cache.Release) bool {
 	if besides := r.Besides(); besides != nil {
 		count.ActiveCalls = wire.FromStepCalls(besides.Take())
 	}
+	if r.Shadow != nil {
+		found := r.Shadow.TakeFindings()
+		count.Shadow, count.Findings = wire.FromShadowCalls(r.Shadow.Take()), wire.FromFindings(&found)
+	}
 	of := r.OfCandidate()
 	if of.Calls != nil {
 		count.Calls, count.FailedCalls = of.Calls.Take()
@@ -96,7 +100,7 @@ func (p *parcel) add(r *cache.Release) bool {
 	if of.StepCalls != nil {
 		count.StepCalls = wire.FromStepCalls(of.StepCalls.Take())
 	}
-	if count.GetCalls() == 0 && count.GetStepCalls() == nil && count.GetActiveCalls() == nil {
+	if count.GetCalls() == 0 && count.GetStepCalls() == nil && count.GetActiveCalls() == nil && count.GetShadow() == nil && count.GetFindings() == nil {
 		return false
 	}
 	p.req.Counts = append(p.req.Counts, count)
@@ -108,6 +112,12 @@ func (p *parcel) add(r *cache.Release) bool {
 func putBack(r *cache.Release, c *workerv1.Count) {
 	if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil {
 		r.Besides().Add(*besides)
+	}
+	if calls := wire.ToShadowCalls(c.GetShadow()); calls != nil {
+		r.Shadow.Add(*calls)
+	}
+	if found := wire.ToFindings(c.GetFindings()); r.Shadow != nil {
+		r.Shadow.AddFindings(&found)
 	}
 	if r = r.OfCandidate(); r.Calls != nil {
 		r.Calls.Add(c.GetCalls(), c.GetFailedCalls())

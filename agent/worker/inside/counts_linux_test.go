@@ -73,7 +73,7 @@ func TestCountsOfBothVersions(t *testing.T) {
 		Settings: script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},
 	})
 	s.table.Update([]*cache.Release{live}, nil)
-	live.Keyed.Note(script.Script, time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
 	for range 9 {
 		live.Note("", time.Millisecond)
 	}

@@ -172,7 +172,7 @@ const compilePatience = 25 * time.Millisecond
 func (s *service) compile(ctx context.Context, releases []*cache.Release) {
 	left := s.leftAlone()
 	for _, r := range releases {
-		for ; r != nil && !left(r); r = r.Keyed {
+		for ; r != nil && !left(r); r = r.Split {
 			if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
 				s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
 			}
@@ -300,7 +300,7 @@ func (s *service) warm(ctx context.Context) {
 		if ctx.Err() != nil || s.programs.Full() {
 			return
 		}
-		for ; r != nil && !left(r); r = r.Keyed {
+		for ; r != nil && !left(r); r = r.Split {
 			_, _ = s.programs.Of(ctx, r, atOnce{}) // a call that needs it says what is wrong
 		}
 	}

@@ -466,6 +466,11 @@ func (in *Rollout) DeepCopyInto(out *Rollout) {
 		*out = new(float64)
 		**out = **in
 	}
+	if in.MaxDiffPercent != nil {
+		in, out := &in.MaxDiffPercent, &out.MaxDiffPercent
+		*out = new(float64)
+		**out = **in
+	}
 	if in.MaxLatencyIncrease != nil {
 		in, out := &in.MaxLatencyIncrease, &out.MaxLatencyIncrease
 		*out = new(LatencyIncrease)

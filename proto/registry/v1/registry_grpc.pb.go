@@ -58,6 +58,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_ShadowDiff_FullMethodName        = "/scriptorium.registry.v1.Registry/ShadowDiff"
 	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
@@ -190,6 +191,9 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
+	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
+	ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -642,6 +646,16 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
 
+func (c *registryClient) ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShadowDiffResponse)
+	err := c.cc.Invoke(ctx, Registry_ShadowDiff_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TopResponse)
@@ -880,6 +894,9 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
+	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
+	ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -1023,6 +1040,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShadowDiff not implemented")
 }
 func (UnimplementedRegistryServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
@@ -1689,6 +1709,24 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_ShadowDiff_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShadowDiffRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ShadowDiff(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ShadowDiff_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ShadowDiff(ctx, req.(*ShadowDiffRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Top_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TopRequest)
 	if err := dec(in); err != nil {
@@ -1935,6 +1973,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTenants",
 			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
+			MethodName: "ShadowDiff",
+			Handler:    _Registry_ShadowDiff_Handler,
 		},
 		{
 			MethodName: "Top",

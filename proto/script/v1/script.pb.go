@@ -448,7 +448,10 @@ type Candidate struct {
 	// The steps by key so far: on these agents it runs for calls whose key has a bucket below the
 	// threshold. docs/protocol.md defines the bucket. An older agent passes over them, and runs the
 	// active version.
-	Keys          []*Keys `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*Keys `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The shadow steps so far: on these agents it runs in the shadow of calls, below the threshold of a
+	// random number. An older agent passes over them.
+	Shadows       []*Keys `protobuf:"bytes,21,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,6 +626,13 @@ func (x *Candidate) GetKeys() []*Keys {
 	return nil
 }
 
+func (x *Candidate) GetShadows() []*Keys {
+	if x != nil {
+		return x.Shadows
+	}
+	return nil
+}
+
 // The keys whose calls run a candidate.
 type Keys struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -696,7 +706,9 @@ type Membership struct {
 	// Why the candidate was given up; empty while it is on its way.
 	Failed string `protobuf:"bytes,8,opt,name=failed,proto3" json:"failed,omitempty"`
 	// As keys of a candidate. The bucket counts by the name and the attempt of the change set.
-	Keys          []*Keys `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*Keys `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	// As shadows of a candidate.
+	Shadows       []*Keys `protobuf:"bytes,10,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,6 +802,13 @@ func (x *Membership) GetFailed() string {
 func (x *Membership) GetKeys() []*Keys {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *Membership) GetShadows() []*Keys {
+	if x != nil {
+		return x.Shadows
 	}
 	return nil
 }
@@ -1580,9 +1599,12 @@ type Plan struct {
 	After []string `protobuf:"bytes,10,rep,name=after,proto3" json:"after,omitempty"`
 	// Where agents take the key of a request from, such as "request.headers.x-user"; empty if calls
 	// carry their keys. It needs a step by key.
-	Key           string `protobuf:"bytes,12,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key string `protobuf:"bytes,12,opt,name=key,proto3" json:"key,omitempty"`
+	// The percentage of shadowed calls whose results may differ; absent means that results are not
+	// compared. It needs a shadow step.
+	MaxDiffPercent *float64 `protobuf:"fixed64,13,opt,name=max_diff_percent,json=maxDiffPercent,proto3,oneof" json:"max_diff_percent,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -1697,6 +1719,13 @@ func (x *Plan) GetKey() string {
 		return x.Key
 	}
 	return ""
+}
+
+func (x *Plan) GetMaxDiffPercent() float64 {
+	if x != nil && x.MaxDiffPercent != nil {
+		return *x.MaxDiffPercent
+	}
+	return 0
 }
 
 // Of percentiles of the latency, in percent; 0 means that one is not compared.
@@ -1893,6 +1922,317 @@ func (x *Amount) GetNone() bool {
 	return false
 }
 
+// What agents found in the shadow of calls in one step: see script.ShadowCalls.
+type ShadowCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          int32                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Equal         uint64                 `protobuf:"varint,2,opt,name=equal,proto3" json:"equal,omitempty"`
+	Different     uint64                 `protobuf:"varint,3,opt,name=different,proto3" json:"different,omitempty"`
+	Failed        uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Unstable      uint64                 `protobuf:"varint,5,opt,name=unstable,proto3" json:"unstable,omitempty"`
+	Slower        uint64                 `protobuf:"varint,6,opt,name=slower,proto3" json:"slower,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,7,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowCalls) Reset() {
+	*x = ShadowCalls{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowCalls) ProtoMessage() {}
+
+func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowCalls.ProtoReflect.Descriptor instead.
+func (*ShadowCalls) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ShadowCalls) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetEqual() uint64 {
+	if x != nil {
+		return x.Equal
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetDifferent() uint64 {
+	if x != nil {
+		return x.Different
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetUnstable() uint64 {
+	if x != nil {
+		return x.Unstable
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetSlower() uint64 {
+	if x != nil {
+		return x.Slower
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// Where the results of a candidate differ from the live ones in the shadow of calls.
+type ShadowFindings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most frequent first.
+	Paths []*ShadowPath `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	// Of paths that are not in the list.
+	OtherPaths    uint64          `protobuf:"varint,2,opt,name=other_paths,json=otherPaths,proto3" json:"other_paths,omitempty"`
+	Samples       []*ShadowSample `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowFindings) Reset() {
+	*x = ShadowFindings{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowFindings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowFindings) ProtoMessage() {}
+
+func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowFindings.ProtoReflect.Descriptor instead.
+func (*ShadowFindings) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ShadowFindings) GetPaths() []*ShadowPath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *ShadowFindings) GetOtherPaths() uint64 {
+	if x != nil {
+		return x.OtherPaths
+	}
+	return 0
+}
+
+func (x *ShadowFindings) GetSamples() []*ShadowSample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+type ShadowPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A JSON pointer into the result; empty for the whole.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// How many results differ there.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowPath) Reset() {
+	*x = ShadowPath{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowPath) ProtoMessage() {}
+
+func (x *ShadowPath) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowPath.ProtoReflect.Descriptor instead.
+func (*ShadowPath) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ShadowPath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ShadowPath) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// A call whose results differ. Its texts are JSON with the masked parts replaced.
+type ShadowSample struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Active        uint64                 `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`
+	Candidate     uint64                 `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Input         string                 `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	Live          string                 `protobuf:"bytes,5,opt,name=live,proto3" json:"live,omitempty"`
+	Shadow        string                 `protobuf:"bytes,6,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	Paths         []string               `protobuf:"bytes,7,rep,name=paths,proto3" json:"paths,omitempty"`
+	Logs          []string               `protobuf:"bytes,8,rep,name=logs,proto3" json:"logs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowSample) Reset() {
+	*x = ShadowSample{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowSample) ProtoMessage() {}
+
+func (x *ShadowSample) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowSample.ProtoReflect.Descriptor instead.
+func (*ShadowSample) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ShadowSample) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ShadowSample) GetActive() uint64 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *ShadowSample) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *ShadowSample) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetLive() string {
+	if x != nil {
+		return x.Live
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetShadow() string {
+	if x != nil {
+		return x.Shadow
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *ShadowSample) GetLogs() []string {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
 // A part of the agents runs the candidate.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1911,14 +2251,17 @@ type Step struct {
 	// The step takes a share of the keys of calls. Then percent and selector are here, and above there
 	// is nothing: software that does not know steps by key refuses such a plan, and gives its candidate
 	// up.
-	Keys          *KeyShare `protobuf:"bytes,6,opt,name=keys,proto3" json:"keys,omitempty"`
+	Keys *KeyShare `protobuf:"bytes,6,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The step runs the candidate in the shadow of a share of the calls. Then percent and selector are
+	// here, and above there is nothing.
+	Shadow        *ShadowShare `protobuf:"bytes,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2273,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2286,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1988,6 +2331,66 @@ func (x *Step) GetKeys() *KeyShare {
 	return nil
 }
 
+func (x *Step) GetShadow() *ShadowShare {
+	if x != nil {
+		return x.Shadow
+	}
+	return nil
+}
+
+// So many percent of all calls, on agents with all of these labels; none is any agent.
+type ShadowShare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Percent       int32                  `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Selector      map[string]string      `protobuf:"bytes,2,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowShare) Reset() {
+	*x = ShadowShare{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowShare) ProtoMessage() {}
+
+func (x *ShadowShare) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowShare.ProtoReflect.Descriptor instead.
+func (*ShadowShare) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ShadowShare) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *ShadowShare) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
 // So many percent of all keys, on agents with all of these labels; none is any agent.
 type KeyShare struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1999,7 +2402,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2414,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2427,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -2060,7 +2463,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2475,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2488,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Gate) GetKind() string {
@@ -2147,7 +2550,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2562,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2575,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Test) GetName() string {
@@ -2223,7 +2626,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2638,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2651,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2331,7 +2734,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2746,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2759,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Value) GetTenant() string {
@@ -2437,7 +2840,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2852,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2865,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2514,7 +2917,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2929,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2942,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -2615,7 +3018,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3030,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3043,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Tenant) GetName() string {
@@ -2722,7 +3125,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +3137,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +3150,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2856,7 +3259,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3271,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3284,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2921,7 +3324,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3336,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3349,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -2990,7 +3393,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3405,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3418,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -3061,7 +3464,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3476,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3489,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3211,7 +3614,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3626,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3639,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3398,7 +3801,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3813,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3826,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Event) GetId() string {
@@ -3549,7 +3952,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3964,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3977,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3610,7 +4013,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +4025,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +4038,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Error) GetKind() string {
@@ -3716,7 +4119,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xbe\x05\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xf5\x05\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -3740,13 +4143,14 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"selections\x123\n" +
 	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\x12\x16\n" +
 	"\x06paused\x18\x13 \x01(\tR\x06paused\x12/\n" +
-	"\x04keys\x18\x14 \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"\xa8\x01\n" +
+	"\x04keys\x18\x14 \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\x125\n" +
+	"\ashadows\x18\x15 \x03(\v2\x1b.scriptorium.script.v1.KeysR\ashadows\"\xa8\x01\n" +
 	"\x04Keys\x12E\n" +
 	"\bselector\x18\x01 \x03(\v2).scriptorium.script.v1.Keys.SelectorEntryR\bselector\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x03\n" +
 	"\n" +
 	"Membership\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3759,7 +4163,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"selections\x18\a \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
 	"selections\x12\x16\n" +
 	"\x06failed\x18\b \x01(\tR\x06failed\x12/\n" +
-	"\x04keys\x18\t \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"K\n" +
+	"\x04keys\x18\t \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\x125\n" +
+	"\ashadows\x18\n" +
+	" \x03(\v2\x1b.scriptorium.script.v1.KeysR\ashadows\"K\n" +
 	"\vStagedValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
@@ -3826,7 +4232,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\aOnError\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x12\n" +
-	"\x04body\x18\x03 \x01(\tR\x04body\"\x94\x05\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"\xd8\x05\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -3841,13 +4247,15 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncrease\x12\x14\n" +
 	"\x05after\x18\n" +
 	" \x03(\tR\x05after\x12\x10\n" +
-	"\x03key\x18\f \x01(\tR\x03keyB\x14\n" +
+	"\x03key\x18\f \x01(\tR\x03key\x12-\n" +
+	"\x10max_diff_percent\x18\r \x01(\x01H\x04R\x0emaxDiffPercent\x88\x01\x01B\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
 	"_max_errorB\f\n" +
 	"\n" +
 	"_min_callsB\x15\n" +
-	"\x13_max_error_increase\"G\n" +
+	"\x13_max_error_increaseB\x13\n" +
+	"\x11_max_diff_percent\"G\n" +
 	"\x0fLatencyIncrease\x12\x10\n" +
 	"\x03p50\x18\x01 \x01(\x05R\x03p50\x12\x10\n" +
 	"\x03p95\x18\x02 \x01(\x05R\x03p95\x12\x10\n" +
@@ -3860,14 +4268,47 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"\xd7\x02\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\xbb\x01\n" +
+	"\vShadowCalls\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x14\n" +
+	"\x05equal\x18\x02 \x01(\x04R\x05equal\x12\x1c\n" +
+	"\tdifferent\x18\x03 \x01(\x04R\tdifferent\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x1a\n" +
+	"\bunstable\x18\x05 \x01(\x04R\bunstable\x12\x16\n" +
+	"\x06slower\x18\x06 \x01(\x04R\x06slower\x12\x18\n" +
+	"\adropped\x18\a \x01(\x04R\adropped\"\xa9\x01\n" +
+	"\x0eShadowFindings\x127\n" +
+	"\x05paths\x18\x01 \x03(\v2!.scriptorium.script.v1.ShadowPathR\x05paths\x12\x1f\n" +
+	"\vother_paths\x18\x02 \x01(\x04R\n" +
+	"otherPaths\x12=\n" +
+	"\asamples\x18\x03 \x03(\v2#.scriptorium.script.v1.ShadowSampleR\asamples\"6\n" +
+	"\n" +
+	"ShadowPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xe0\x01\n" +
+	"\fShadowSample\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06active\x18\x02 \x01(\x04R\x06active\x12\x1c\n" +
+	"\tcandidate\x18\x03 \x01(\x04R\tcandidate\x12\x14\n" +
+	"\x05input\x18\x04 \x01(\tR\x05input\x12\x12\n" +
+	"\x04live\x18\x05 \x01(\tR\x04live\x12\x16\n" +
+	"\x06shadow\x18\x06 \x01(\tR\x06shadow\x12\x14\n" +
+	"\x05paths\x18\a \x03(\tR\x05paths\x12\x12\n" +
+	"\x04logs\x18\b \x03(\tR\x04logs\"\x93\x03\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
 	"\bapproval\x18\x03 \x01(\bR\bapproval\x12E\n" +
 	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x12/\n" +
 	"\x04gate\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.GateR\x04gate\x123\n" +
-	"\x04keys\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.KeyShareR\x04keys\x1a;\n" +
+	"\x04keys\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.KeyShareR\x04keys\x12:\n" +
+	"\x06shadow\x18\a \x01(\v2\".scriptorium.script.v1.ShadowShareR\x06shadow\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x01\n" +
+	"\vShadowShare\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\x12L\n" +
+	"\bselector\x18\x02 \x03(\v20.scriptorium.script.v1.ShadowShare.SelectorEntryR\bselector\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x01\n" +
@@ -4041,7 +4482,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4062,96 +4503,109 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*LatencyIncrease)(nil),       // 16: scriptorium.script.v1.LatencyIncrease
 	(*StepCalls)(nil),             // 17: scriptorium.script.v1.StepCalls
 	(*Amount)(nil),                // 18: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 19: scriptorium.script.v1.Step
-	(*KeyShare)(nil),              // 20: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 21: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 22: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 23: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 24: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 25: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 26: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 27: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 28: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 29: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 30: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 31: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 32: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 33: scriptorium.script.v1.AuditEntry
-	(*Event)(nil),                 // 34: scriptorium.script.v1.Event
-	(*Source)(nil),                // 35: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 36: scriptorium.script.v1.Error
-	nil,                           // 37: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 38: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 39: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 40: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*ShadowCalls)(nil),           // 19: scriptorium.script.v1.ShadowCalls
+	(*ShadowFindings)(nil),        // 20: scriptorium.script.v1.ShadowFindings
+	(*ShadowPath)(nil),            // 21: scriptorium.script.v1.ShadowPath
+	(*ShadowSample)(nil),          // 22: scriptorium.script.v1.ShadowSample
+	(*Step)(nil),                  // 23: scriptorium.script.v1.Step
+	(*ShadowShare)(nil),           // 24: scriptorium.script.v1.ShadowShare
+	(*KeyShare)(nil),              // 25: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 26: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 27: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 28: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 29: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 30: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 31: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 32: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 33: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 34: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 35: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 36: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 37: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 38: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 39: scriptorium.script.v1.Event
+	(*Source)(nil),                // 40: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 41: scriptorium.script.v1.Error
+	nil,                           // 42: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 43: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 44: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 45: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 46: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	41, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	47, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	47, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	41, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	41, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	47, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	47, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	47, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
-	37, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	15, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
-	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
-	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
-	4,  // 18: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
-	15, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
-	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
-	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	41, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	41, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
-	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	38, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	41, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	41, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	41, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	23, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	29, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	15, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	22, // 32: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	14, // 33: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	13, // 34: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
-	19, // 35: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	18, // 36: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	18, // 37: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	42, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	16, // 39: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	42, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	39, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	21, // 42: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	20, // 43: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	40, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	42, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	41, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	26, // 47: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	41, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	28, // 49: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	41, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	23, // 51: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	13, // 52: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
-	30, // 53: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	31, // 54: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	41, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	41, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
+	42, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	15, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
+	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
+	4,  // 19: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
+	4,  // 20: scriptorium.script.v1.Membership.shadows:type_name -> scriptorium.script.v1.Keys
+	15, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
+	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
+	47, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	47, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
+	43, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	47, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	47, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	47, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	28, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	34, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	15, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	27, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	14, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	13, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	23, // 37: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	18, // 38: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	18, // 39: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	48, // 40: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	16, // 41: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	21, // 42: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
+	22, // 43: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
+	47, // 44: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	48, // 45: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	44, // 46: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	26, // 47: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	25, // 48: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	24, // 49: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
+	45, // 50: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	46, // 51: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	48, // 52: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	47, // 53: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	31, // 54: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	47, // 55: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	33, // 56: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	47, // 57: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	28, // 58: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	13, // 59: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	35, // 60: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	36, // 61: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	47, // 62: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	47, // 63: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	47, // 64: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	47, // 65: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4160,14 +4614,14 @@ func file_proto_script_v1_script_proto_init() {
 		return
 	}
 	file_proto_script_v1_script_proto_msgTypes[15].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[21].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,122 @@
+package execute
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/mask"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
+	"github.com/scriptorium-dev/scriptorium/proto/decision"
+	"github.com/scriptorium-dev/scriptorium/script"
+	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
+)
+
+// Bounds of one call whose results differ.
+const (
+	maxShadowPaths = 8
+	maxSampleBytes = 4 << 10 // of each text
+)
+
+// compared compares two endings. Errors of one kind are equal: what a gateway gets does not depend on
+// their messages.
+func compared(active, candidate *ending) (o shadow.Outcome, paths []string) {
+	switch {
+	case active.err != nil && candidate.err != nil:
+		if kindOf(active.err) == kindOf(candidate.err) {
+			return shadow.Equal, nil
+		}
+		return shadow.Different, []string{""}
+	case candidate.err != nil:
+		return shadow.Failed, []string{""}
+	case active.err != nil:
+		return shadow.Different, []string{""}
+	case slices.EqualFunc(active.values, candidate.values, bytes.Equal):
+		return shadow.Equal, nil
+	}
+	was, errA := jsonvalue.Decode(list(active.values))
+	is, errC := jsonvalue.Decode(list(candidate.values))
+	if errA != nil || errC != nil {
+		return shadow.Different, []string{""}
+	}
+	parts, _ := jsonvalue.Differences(was, is, maxShadowPaths)
+	for _, part := range parts {
+		paths = append(paths, pathOf(part.Pointer, len(active.values) == 1 && len(candidate.values) == 1))
+	}
+	if len(paths) == 0 {
+		return shadow.Equal, nil
+	}
+	return shadow.Different, paths
+}
+
+// pathOf is the pointer into the list of the results; into the only one, if there is one.
+func pathOf(pointer string, only bool) string {
+	if only {
+		return strings.TrimPrefix(pointer, "/0")
+	}
+	return pointer
+}
+
+// list returns the JSON list of the values.
+func list(values [][]byte) []byte {
+	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')
+}
+
+// alwaysMasked are credentials, which no sample shows.
+var alwaysMasked = []string{"headers.authorization", "headers.proxy-authorization", "headers.cookie", "headers.x-api-key", "cookies"}
+
+// sample returns what is kept of a call whose results differ, masked as the decision logs of both
+// versions and of the tenant are.
+func (s *shadows) sample(job *shadowed, candidate *ending, paths []string) script.ShadowSample {
+	r := job.release
+	lists, masks := [][]string{alwaysMasked}, len(alwaysMasked)
+	settings := s.executor.tenants(r.Name.Tenant)
+	for _, d := range []*script.Decisions{r.Decisions, r.Split.Decisions, settings.Decisions} {
+		if d != nil {
+			lists, masks = append(lists, d.Mask), masks+len(d.Mask)
+		}
+	}
+	var m mask.Masker
+	m.Reset(mask.NewPaths(lists...))
+	texts := [3][]byte{}
+	for i, value := range [][]byte{list(job.args), job.live.text(), candidate.text()} {
+		var err error
+		if texts[i], _, err = m.Append(nil, value, "", nil); err != nil || masks > mask.MaxPaths {
+			texts[i] = []byte(`"` + decision.Mask + `"`)
+		}
+	}
+	for i := range texts { // a copy may stand before the masked value
+		texts[i] = m.Scrub(texts[i], 0, "")
+	}
+	hide := func(lines []string) []string {
+		shown := slices.Clone(lines)
+		for i, line := range shown {
+			if m.Leaks(line) {
+				shown[i] = decision.Mask
+			}
+		}
+		return shown
+	}
+	return script.ShadowSample{
+		Time: job.start.Round(time.Millisecond), Active: r.Runs.Number, Candidate: r.Split.Runs.Number,
+		Input: cut(texts[0]), Live: cut(texts[1]), Shadow: cut(texts[2]), Paths: hide(paths), Logs: hide(candidate.logs),
+	}
+}
+
+// text is the list of the results, or an object with the error.
+func (e *ending) text() []byte {
+	if e.err == nil {
+		return list(e.values)
+	}
+	text := mask.AppendText([]byte(`{"error":`), string(kindOf(e.err)))
+	return append(mask.AppendText(append(text, `,"message":`...), script.AsError(e.err).Message), '}')
+}
+
+// cut returns the text with a mark at its end if it is too long.
+func cut(text []byte) string {
+	if len(text) <= maxSampleBytes {
+		return string(text)
+	}
+	return strings.ToValidUTF8(string(text[:maxSampleBytes]), "") + " …"
+}
