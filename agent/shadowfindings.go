@@ -16,9 +16,9 @@ func (a *Agent) shadowFindings(_ context.Context, q *eventv1.Query, send answer.
 	m := q.GetShadow()
 	found := &eventv1.ShadowAnswer{}
 	r := a.state.table.Get(script.Name{Tenant: q.GetTenant(), Script: m.GetName()}.String())
-	if r != nil && r.Shadow != nil && r.Candidate.Version.Number == m.GetVersion() && r.Candidate.Attempt == m.GetAttempt() {
-		findings := r.Shadow.Findings()
-		found.Calls, found.Findings = wire.FromShadowCalls(r.Shadow.Read()), wire.FromFindings(&findings)
+	if r != nil && r.Found != nil && r.Candidate.Version.Number == m.GetVersion() && r.Candidate.Attempt == m.GetAttempt() {
+		findings := r.Found.Findings()
+		found.Calls, found.Findings = wire.FromShadowCalls(r.Found.Read()), wire.FromFindings(&findings)
 	}
 	for f := found.GetFindings(); q.GetMaxBytes() > 0 && int64(proto.Size(found)) > q.GetMaxBytes()-endBytes; { // of a large fleet
 		switch samples, paths := f.GetSamples(), f.GetPaths(); {

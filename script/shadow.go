@@ -61,11 +61,10 @@ func (r *Release) SplitsOn(agent Agent) bool { return r.KeysOn(agent) > 0 || r.S
 // ShadowCalls counts what agents found in the shadow of calls, in one step.
 type ShadowCalls struct {
 	Step int
-	// Equal results are the same as the live ones. Different ones are not. Failed calls of the
-	// candidate have a live call that did not fail.
+	// Equal results are the same as the live ones, or as those of the active version when it runs again
+	// in the same conditions. Different ones are not. Failed calls of the candidate have a live call that
+	// did not fail.
 	Equal, Different, Failed uint64
-	// Unstable results differ from the live ones, as do those of the active version when it runs again.
-	Unstable uint64
 	// Slower calls took at least twice as long as those of the active version. They are also counted
 	// above.
 	Slower uint64
@@ -74,14 +73,13 @@ type ShadowCalls struct {
 }
 
 // Compared is how many calls were compared.
-func (s ShadowCalls) Compared() uint64 { return s.Equal + s.Different + s.Failed + s.Unstable }
+func (s ShadowCalls) Compared() uint64 { return s.Equal + s.Different + s.Failed }
 
 // Add adds the counts of another agent.
 func (s *ShadowCalls) Add(o ShadowCalls) {
 	s.Equal += o.Equal
 	s.Different += o.Different
 	s.Failed += o.Failed
-	s.Unstable += o.Unstable
 	s.Slower += o.Slower
 	s.Dropped += o.Dropped
 }
@@ -91,7 +89,6 @@ func (s *ShadowCalls) Remove(o ShadowCalls) {
 	s.Equal -= o.Equal
 	s.Different -= o.Different
 	s.Failed -= o.Failed
-	s.Unstable -= o.Unstable
 	s.Slower -= o.Slower
 	s.Dropped -= o.Dropped
 }

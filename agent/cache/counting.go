@@ -18,8 +18,11 @@ func (r *Release) goOn(before *Release) {
 		return
 	}
 	r.countOn(before.running(r.Runs.Number))
-	if r.Shadow != nil && before.Shadow != nil && r.Shadow.Step == before.Shadow.Step {
-		r.Shadow = before.Shadow
+	switch {
+	case r.Shadow == nil:
+		r.Found = before.Found
+	case before.Shadow != nil && r.Shadow.Step == before.Shadow.Step:
+		r.Shadow, r.Found = before.Shadow, before.Shadow
 	}
 	if k := r.Split; k != nil {
 		k.countOn(before.running(k.Runs.Number))

@@ -42,6 +42,8 @@ type Release struct {
 	Split *Release
 	// Shadow is what the calls of Split found, if it runs in the shadow of calls; nil otherwise.
 	Shadow *shadow.Counts
+	// Found is Shadow, or that of the last shadow step of the candidate; nil if there was none here.
+	Found *shadow.Counts
 	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
 	Meter atomic.Pointer[meter.Cell]
 

@@ -12,6 +12,7 @@ func (r *Release) splitShadow(of *script.Release, threshold uint32) {
 	r.shadowed = threshold
 	r.split(of)
 	r.Shadow = &shadow.Counts{Step: of.Candidate.Step}
+	r.Found = r.Shadow
 	r.comparesLatency = !of.Plan().MaxLatencyIncrease.IsZero()
 }
 

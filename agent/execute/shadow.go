@@ -146,26 +146,26 @@ func (s *shadows) next() *shadowed {
 }
 
 // shadow runs the candidate and compares what it returns with the live results. If they differ, the
-// active version runs again in the same conditions, since the difference may be due to these. ok is
-// false if there was no time.
+// active version runs again in the same conditions, and its results are what is compared: the live ones
+// depend on another moment. ok is false if there was no time.
 func (s *shadows) shadow(job *shadowed) (ok bool) {
 	leave, ok := s.before(job.release.Split)
 	if !ok {
 		return false
 	}
 	defer leave()
-	r, seed := job.release, rand.Uint64()
-	again := &job.live
+	r, seed, state := job.release, rand.Uint64(), job.release.Shadow.State.Fork()
+	active := &job.live
 	rerun := func() bool {
-		again = s.once(job, r, &r.Shadow.Active, seed)
-		return again != nil
+		active = s.once(job, r, state, seed)
+		return active != nil
 	}
 	latency := r.ComparesLatency()
 	first := latency && seed%2 == 0 // so that neither version always finds warm caches
 	if first && !rerun() {
 		return false
 	}
-	candidate := s.once(job, r.Split, &r.Shadow.Candidate, seed)
+	candidate := s.once(job, r.Split, &r.Shadow.State, seed)
 	if candidate == nil {
 		return false
 	}
@@ -173,18 +173,14 @@ func (s *shadows) shadow(job *shadowed) (ok bool) {
 	if !first && (latency || outcome != shadow.Equal) && !rerun() {
 		return false
 	}
-	if outcome != shadow.Equal && again != &job.live {
-		if same, _ := compared(again, candidate); same == shadow.Equal {
-			outcome = shadow.Equal
-		} else if same, _ := compared(&job.live, again); same != shadow.Equal {
-			outcome = shadow.Unstable
-		}
+	if outcome != shadow.Equal {
+		outcome, paths = compared(active, candidate)
 	}
 	r.Split.Note(script.KindOf(candidate.err), candidate.ran)
-	r.Note(script.KindOf(job.live.err), again.ran)
-	r.Shadow.Note(outcome, slower(candidate.ran, again.ran))
-	if outcome == shadow.Different || outcome == shadow.Failed {
-		r.Shadow.Differ(s.sample(job, candidate, paths))
+	r.Note(script.KindOf(job.live.err), active.ran)
+	r.Shadow.Note(outcome, slower(candidate.ran, active.ran))
+	if outcome != shadow.Equal {
+		r.Shadow.Differ(s.sample(job, active, candidate, paths))
 	}
 	return true
 }

@@ -68,7 +68,7 @@ var alwaysMasked = []string{"headers.authorization", "headers.proxy-authorizatio
 
 // sample returns what is kept of a call whose results differ, masked as the decision logs of both
 // versions and of the tenant are.
-func (s *shadows) sample(job *shadowed, candidate *ending, paths []string) script.ShadowSample {
+func (s *shadows) sample(job *shadowed, active, candidate *ending, paths []string) script.ShadowSample {
 	r := job.release
 	lists, masks := [][]string{alwaysMasked}, len(alwaysMasked)
 	settings := s.executor.tenants(r.Name.Tenant)
@@ -80,7 +80,7 @@ func (s *shadows) sample(job *shadowed, candidate *ending, paths []string) scrip
 	var m mask.Masker
 	m.Reset(mask.NewPaths(lists...))
 	texts := [3][]byte{}
-	for i, value := range [][]byte{list(job.args), job.live.text(), candidate.text()} {
+	for i, value := range [][]byte{list(job.args), active.text(), candidate.text()} {
 		var err error
 		if texts[i], _, err = m.Append(nil, value, "", nil); err != nil || masks > mask.MaxPaths {
 			texts[i] = []byte(`"` + decision.Mask + `"`)

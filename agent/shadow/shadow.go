@@ -19,15 +19,14 @@ const (
 	Equal Outcome = iota
 	Different
 	Failed
-	Unstable
 	outcomes // is their number
 )
 
 // Counts is what one agent found in one step of a candidate. It is safe for concurrent use.
 type Counts struct {
 	Step int
-	// Candidate and Active are what the two versions count in the shadow, apart from live calls.
-	Candidate, Active State
+	// State is what the candidate counts in the shadow, apart from live calls.
+	State State
 
 	counts          [outcomes]atomic.Uint64
 	slower, dropped atomic.Uint64
@@ -72,7 +71,7 @@ func (c *Counts) read(count func(*atomic.Uint64) uint64) *script.ShadowCalls {
 	slower := count(&c.slower) // first: each of these is counted below, too
 	calls := &script.ShadowCalls{
 		Step: c.Step, Equal: count(&c.counts[Equal]), Different: count(&c.counts[Different]),
-		Failed: count(&c.counts[Failed]), Unstable: count(&c.counts[Unstable]), Dropped: count(&c.dropped),
+		Failed: count(&c.counts[Failed]), Dropped: count(&c.dropped),
 	}
 	calls.Slower = min(slower, calls.Compared())
 	if calls.Compared() == 0 && calls.Dropped == 0 {
@@ -89,7 +88,6 @@ func (c *Counts) Add(calls script.ShadowCalls) {
 	c.counts[Equal].Add(calls.Equal)
 	c.counts[Different].Add(calls.Different)
 	c.counts[Failed].Add(calls.Failed)
-	c.counts[Unstable].Add(calls.Unstable)
 	c.slower.Add(calls.Slower)
 	c.dropped.Add(calls.Dropped)
 }

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 // maxNames bounds the counters of a State, and its buckets.
 const maxNames = 1000
 
-// State is the counters and buckets of one version in the shadow. The zero State is empty. It is safe
+// State is the counters and buckets of a version in the shadow. The zero State is empty. It is safe
 // for concurrent use.
 type State struct {
 	mu       sync.Mutex
@@ -22,6 +23,13 @@ type State struct {
 type bucket struct {
 	tokens float64
 	at     time.Time
+}
+
+// Fork returns a copy.
+func (s *State) Fork() *State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &State{counters: maps.Clone(s.counters), buckets: maps.Clone(s.buckets)}
 }
 
 // Count adds n to the counter, and returns what it is then. An error is one of kind Limit.

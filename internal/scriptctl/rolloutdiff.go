@@ -21,9 +21,9 @@ Each sample is a call whose results differ. Agents mask what the decision log ma
 credentials. "$" is the whole result.
 
 equal      the results are the same
-different  the results differ, also when the active version runs again
+different  the results differ, also from those of the active version when it runs again with
+           the same time and random numbers
 failed     the candidate failed, and the live call did not
-unstable   the active version does not return the live result either when it runs again
 slower     the candidate took at least twice as long, and 100 µs more
 dropped    the agent had no time for the call`
 
@@ -54,7 +54,6 @@ type shadowView struct {
 	Equal     uint64 `json:"equal"`
 	Different uint64 `json:"different"`
 	Failed    uint64 `json:"failed"`
-	Unstable  uint64 `json:"unstable"`
 	Slower    uint64 `json:"slower"`
 	Dropped   uint64 `json:"dropped"`
 }
@@ -64,7 +63,7 @@ func viewOfShadow(s *script.ShadowCalls) *shadowView {
 		return nil
 	}
 	return &shadowView{
-		Step: s.Step, Compared: s.Compared(), Equal: s.Equal, Different: s.Different, Failed: s.Failed, Unstable: s.Unstable, Slower: s.Slower, Dropped: s.Dropped,
+		Step: s.Step, Compared: s.Compared(), Equal: s.Equal, Different: s.Different, Failed: s.Failed, Slower: s.Slower, Dropped: s.Dropped,
 	}
 }
 
@@ -127,7 +126,6 @@ func (v *shadowDiffView) write(w io.Writer, d *registryclient.ShadowDiff) {
 		{"equal:", share(c.Equal, c.Compared)},
 		{"different:", share(c.Different, c.Compared)},
 		{"failed:", share(c.Failed, c.Compared)},
-		{"unstable:", share(c.Unstable, c.Compared)},
 		{"slower:", share(c.Slower, c.Compared)},
 		{"dropped:", fmt.Sprint(c.Dropped)},
 	})

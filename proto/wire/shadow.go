@@ -13,7 +13,7 @@ func FromShadowCalls(c *script.ShadowCalls) *scriptv1.ShadowCalls {
 		return nil
 	}
 	return &scriptv1.ShadowCalls{
-		Step: int32(c.Step), Equal: c.Equal, Different: c.Different, Failed: c.Failed, Unstable: c.Unstable, Slower: c.Slower, Dropped: c.Dropped, //nolint:gosec // at most MaxSteps
+		Step: int32(c.Step), Equal: c.Equal, Different: c.Different, Failed: c.Failed, Slower: c.Slower, Dropped: c.Dropped, //nolint:gosec // at most MaxSteps
 	}
 }
 
@@ -23,10 +23,10 @@ func ToShadowCalls(m *scriptv1.ShadowCalls) *script.ShadowCalls {
 		return nil
 	}
 	c := &script.ShadowCalls{
-		Step: int(m.GetStep()), Equal: m.GetEqual(), Different: m.GetDifferent(), Failed: m.GetFailed(), Unstable: m.GetUnstable(), Slower: m.GetSlower(), Dropped: m.GetDropped(),
+		Step: int(m.GetStep()), Equal: m.GetEqual(), Different: m.GetDifferent(), Failed: m.GetFailed(), Slower: m.GetSlower(), Dropped: m.GetDropped(),
 	}
 	const most = 1 << 48 // more than any process counts, and sums of many do not overflow
-	if c.Slower > c.Compared() || max(c.Equal, c.Different, c.Failed, c.Unstable, c.Dropped) > most {
+	if c.Slower > c.Compared() || max(c.Equal, c.Different, c.Failed, c.Dropped) > most {
 		return nil
 	}
 	return c

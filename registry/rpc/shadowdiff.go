@@ -22,8 +22,8 @@ func (s *registryService) ShadowDiff(ctx context.Context, m *registryv1.ShadowDi
 		return nil, err
 	case release.Candidate == nil:
 		return nil, release.NoCandidate()
-	case len(release.Candidate.Shadows) == 0:
-		return nil, script.Errorf(script.NotFound, "candidate", "version %d of %s is in no shadow step: a plan has one with rollout.steps: [{shadow: 5}]", release.Candidate.Version.Number, of)
+	case !release.Plan().Shadows():
+		return nil, script.Errorf(script.NotFound, "candidate", "the plan of version %d of %s has no shadow step, such as rollout.steps: [{shadow: 5}]", release.Candidate.Version.Number, of)
 	case s.asker == nil:
 		return nil, script.Errorf(script.Unavailable, "", "this registry has no NATS, over which agents answer: ask another replica")
 	}

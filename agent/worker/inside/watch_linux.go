@@ -169,6 +169,16 @@ func (g *guard) Try(ctx context.Context, call *gateway.Call, reply *gateway.Repl
 	return g.trials.Execute(context.WithValue(ctx, trialKey{}, true), call, reply)
 }
 
+// shadow marks the candidate as a test while it runs in the shadow of calls. ok is false if it has the
+// source of what is in quarantine.
+func (g *guard) shadow(candidate *cache.Release) (leave func(), ok bool) {
+	if g.barred(g.rules.Load(), candidate.Runs.Digest) != nil {
+		return nil, false
+	}
+	slot := g.page.Enter(link.MarkTrial(candidate.Name.String()))
+	return func() { g.page.Leave(slot) }, true
+}
+
 // barred returns why the source does not run, or nil: what has the same is in quarantine.
 func (g *guard) barred(r *rules, d script.Digest) *script.Error {
 	for other, err := range r.quarantined {

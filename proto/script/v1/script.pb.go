@@ -1929,9 +1929,8 @@ type ShadowCalls struct {
 	Equal         uint64                 `protobuf:"varint,2,opt,name=equal,proto3" json:"equal,omitempty"`
 	Different     uint64                 `protobuf:"varint,3,opt,name=different,proto3" json:"different,omitempty"`
 	Failed        uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	Unstable      uint64                 `protobuf:"varint,5,opt,name=unstable,proto3" json:"unstable,omitempty"`
-	Slower        uint64                 `protobuf:"varint,6,opt,name=slower,proto3" json:"slower,omitempty"`
-	Dropped       uint64                 `protobuf:"varint,7,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Slower        uint64                 `protobuf:"varint,5,opt,name=slower,proto3" json:"slower,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1990,13 +1989,6 @@ func (x *ShadowCalls) GetDifferent() uint64 {
 func (x *ShadowCalls) GetFailed() uint64 {
 	if x != nil {
 		return x.Failed
-	}
-	return 0
-}
-
-func (x *ShadowCalls) GetUnstable() uint64 {
-	if x != nil {
-		return x.Unstable
 	}
 	return 0
 }
@@ -4268,15 +4260,14 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"\xbb\x01\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\x9f\x01\n" +
 	"\vShadowCalls\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05equal\x18\x02 \x01(\x04R\x05equal\x12\x1c\n" +
 	"\tdifferent\x18\x03 \x01(\x04R\tdifferent\x12\x16\n" +
-	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x1a\n" +
-	"\bunstable\x18\x05 \x01(\x04R\bunstable\x12\x16\n" +
-	"\x06slower\x18\x06 \x01(\x04R\x06slower\x12\x18\n" +
-	"\adropped\x18\a \x01(\x04R\adropped\"\xa9\x01\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x16\n" +
+	"\x06slower\x18\x05 \x01(\x04R\x06slower\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\x04R\adropped\"\xa9\x01\n" +
 	"\x0eShadowFindings\x127\n" +
 	"\x05paths\x18\x01 \x03(\v2!.scriptorium.script.v1.ShadowPathR\x05paths\x12\x1f\n" +
 	"\vother_paths\x18\x02 \x01(\x04R\n" +
