@@ -89,7 +89,7 @@ func (c *candidacy) enroll(a *agent) {
 		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
 		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
 	}
-	if c.of.Set != nil || c.byKey {
+	if c.of.Set != nil || c.byKey || c.inShadow {
 		c.old.set(a.slot, c.tooOld(&a.report) != "" && a.group.selector.Matches(c.name.Tenant))
 	}
 	member, keyed := c.selects(a)

@@ -67,7 +67,7 @@ func TestBounds(t *testing.T) {
 		}), over, registry.Move{}, "2 of the 3 agents of step 2 run it, and 3 are to"},
 		{"a step that takes nobody", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Settings.Rollout.Steps[0].Percent = 0, 0
-		}, noon, registry.Move{Failed: "step 1 of its plan takes no agents, as if a registry had written it that does not know selectors, or steps by key: upgrade all registries, and publish it again"}, ""},
+		}, noon, registry.Move{Failed: "step 1 of its plan takes no agents, as if a registry had written it that does not know selectors, steps by key or shadow steps: upgrade all registries, and publish it again"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := candidacy()
