@@ -79,15 +79,12 @@ func (s *shadows) sample(job *shadowed, active, candidate *ending, paths []strin
 	}
 	var m mask.Masker
 	m.Reset(mask.NewPaths(lists...))
-	texts := [3][]byte{}
-	for i, value := range [][]byte{list(job.args), active.text(), candidate.text()} {
-		var err error
-		if texts[i], _, err = m.Append(nil, value, "", nil); err != nil || masks > mask.MaxPaths {
+	texts := [...][]byte{masked(&m, job.args), active.text(&m), candidate.text(&m)}
+	for i := range texts {
+		if masks > mask.MaxPaths { // the masker ignores some of them
 			texts[i] = []byte(`"` + decision.Mask + `"`)
 		}
-	}
-	for i := range texts { // a copy may stand before the masked value
-		texts[i] = m.Scrub(texts[i], 0, "")
+		texts[i] = m.Scrub(texts[i], 0, "") // a copy may stand before the masked value
 	}
 	hide := func(lines []string) []string {
 		shown := slices.Clone(lines)
@@ -104,10 +101,25 @@ func (s *shadows) sample(job *shadowed, active, candidate *ending, paths []strin
 	}
 }
 
+// masked returns the JSON list of the values, masked.
+func masked(m *mask.Masker, values [][]byte) []byte {
+	text := []byte{'['}
+	for i, value := range values {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		to, _, err := m.Append(text, value, "", nil)
+		if text = to; err != nil {
+			text = append(text, `"`+decision.Mask+`"`...)
+		}
+	}
+	return append(text, ']')
+}
+
 // text is the list of the results, or an object with the error.
-func (e *ending) text() []byte {
+func (e *ending) text(m *mask.Masker) []byte {
 	if e.err == nil {
-		return list(e.values)
+		return masked(m, e.values)
 	}
 	text := mask.AppendText([]byte(`{"error":`), string(kindOf(e.err)))
 	return append(mask.AppendText(append(text, `,"message":`...), script.AsError(e.err).Message), '}')

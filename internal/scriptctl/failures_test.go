@@ -95,6 +95,7 @@ var failing = map[string]string{
 	"rollout retry":      "acme/route",
 	"rollout approve":    "acme/route",
 	"rollout explain":    "acme/route",
+	"rollout diff":       "acme/route",
 	"enable":             "acme/route",
 	"disable":            "acme/route",
 	"owner":              "acme/route",
