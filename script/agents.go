@@ -128,12 +128,12 @@ func (s Step) String() string {
 }
 
 // Agents is "10 % of the agents", "the agents with zone=a", or "10 % of the agents with zone=a". Of a
-// step by key it begins with "10 % of the keys on", and of a shadow step with "the shadow of 10 % of
-// the calls on".
+// step by key it begins with "10 % of the keys on", and of a shadow step it ends with ", in the shadow
+// of 10 % of the calls".
 func (s Step) Agents() string {
 	switch s.By {
 	case ByShadow:
-		return fmt.Sprintf("the shadow of %d %% of the calls on %s", s.Percent, s.Selector.agents())
+		return fmt.Sprintf("%s, in the shadow of %d %% of the calls", s.Selector.agents(), s.Percent)
 	case ByKey:
 		return fmt.Sprintf("%d %% of the keys on %s", s.Percent, s.Selector.agents())
 	}

@@ -241,7 +241,7 @@ func (s *shadows) enter(ctx context.Context, call *admission.Call) bool {
 		if wait > shadowPatience {
 			return false
 		}
-		time.Sleep(wait)
+		<-time.After(wait)
 	}
 }
 

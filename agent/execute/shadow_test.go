@@ -60,7 +60,7 @@ func shadowing(t *testing.T, host engine.Host, active, candidate string, plan sc
 		r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake", Entrypoint: "handle"})
 	}
 	r.Active = r.Retained[0]
-	r.Settings.Spec.Decisions = &script.Decisions{Mask: []string{"card"}}
+	r.Settings.Decisions = &script.Decisions{Mask: []string{"card"}}
 	r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Step: 1}
 	plan.Steps = []script.Step{{By: script.ByShadow, Percent: 100}}
 	r.Settings.Rollout = plan
