@@ -329,7 +329,7 @@ func (g *Gate) settle(now time.Duration) {
 func (g *Gate) dispatch(now time.Duration) {
 	for len(g.turns) < g.running {
 		t := g.pick(now)
-		if g.late != nil && (t == nil || g.late.tenant.cost() < t.tenant.cost()) {
+		if g.late != nil && (t == nil && !g.late.tenant.background || t != nil && g.late.tenant.cost() < t.tenant.cost()) {
 			g.restore(now)
 			continue
 		}
@@ -350,11 +350,25 @@ func (g *Gate) grant(t *Turn, now time.Duration) {
 	t.granted <- struct{}{}
 }
 
-// pick returns the call that is to run next, or nil if none may.
+// resume lets a call in the background go on, if a turn is free that no other call wants. It is called
+// once in a slice: the next call takes the turn away again, and each change of hands costs that call.
+func (g *Gate) resume(now time.Duration) {
+	for _, tn := range g.queues {
+		if t := tn.next(now, g.running); tn.background && t != nil && len(g.turns) < g.running && g.late == nil {
+			g.grant(t, now)
+			return
+		}
+	}
+}
+
+// pick returns the call that is to run next, or nil if none may. Calls in the background resume elsewhere.
 func (g *Gate) pick(now time.Duration) (next *Turn) {
 	for _, tn := range g.queues {
+		if tn.background {
+			continue
+		}
 		tn.pace = max(tn.pace, g.pace-credit) // it may have waited for something else
-		if next != nil && tn.cost() >= next.tenant.cost() {
+		if next != nil && tn.pace >= next.tenant.pace {
 			continue
 		}
 		if t := tn.next(now, g.running); t != nil {
@@ -386,6 +400,7 @@ func (g *Gate) tick() {
 	now := g.now()
 	g.settle(now)
 	g.dispatch(now)
+	g.resume(now)
 	next := g.pick(now)
 	oneTooMany := len(g.turns) > g.running // it was lent for a slice
 	wanted := len(g.queues)
@@ -394,7 +409,7 @@ func (g *Gate) tick() {
 	}
 	for _, t := range g.turns {
 		hadSlice := now-t.since >= slice
-		hasTurnOfNext := next != nil && next.tenant.cost() <= t.tenant.cost()
+		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.cost()
 		switch {
 		case t.asked:
 			wanted--
