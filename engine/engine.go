@@ -27,6 +27,17 @@ type Checker interface {
 	// line and, where known, column; one that is over a bound of the compiler,
 	// of kind script.Limit; one that is not text, of kind script.Invalid.
 	Check(src Source) error
+
+	// Requires returns the calls of require in src whose modules the engine does not have itself, in
+	// the order of their lines. It runs nothing. Its errors are those of Check.
+	Requires(src Source) ([]Require, error)
+}
+
+// Require is a call that asks for a module by a name.
+type Require struct {
+	Name     string
+	Constant bool // the source says the name; else Name is empty
+	Line     int
 }
 
 // Engine compiles sources of one language. It is safe for concurrent use.
@@ -46,6 +57,11 @@ type Source struct {
 	// Entrypoint is the function that is called. If empty, the chunk itself is
 	// the program: see Program.Run.
 	Entrypoint string
+	// Library: the chunk has to return something, for others to require.
+	Library bool
+	// Libraries are what the source can require, beside what the engine has. Their names are the tenant's,
+	// so programs with libraries are of one tenant.
+	Libraries []script.Library
 }
 
 // OnResponse is the name of the function that is called with a gateway's request and the response

@@ -111,6 +111,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 		Signature:  v.Signature,
 		Spec:       FromDigest(v.Spec),
 		SpecSize:   int64(v.SpecSize),
+		Libraries:  FromDigest(v.Libraries),
 	}
 }
 
@@ -124,6 +125,10 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has no number or no digest")
 	}
 	spec, err := ToDigest(m.GetSpec())
+	if err != nil {
+		return script.Version{}, err
+	}
+	libraries, err := ToDigest(m.GetLibraries())
 	if err != nil {
 		return script.Version{}, err
 	}
@@ -145,6 +150,7 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		Signature:  m.GetSignature(),
 		Spec:       spec,
 		SpecSize:   int(m.GetSpecSize()),
+		Libraries:  libraries,
 	}, nil
 }
 
@@ -177,6 +183,8 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Tests:        fromTests(s.Tests),
 		OnError:      fromOnError(s.OnError),
 		Decisions:    fromDecisions(s.Decisions),
+		Library:      s.Library,
+		Libraries:    FromLibraries(s.Libraries),
 	}
 }
 
@@ -191,6 +199,10 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 	if err != nil {
 		return script.Settings{}, err
 	}
+	libraries, err := ToLibraries(m.GetLibraries())
+	if err != nil {
+		return script.Settings{}, err
+	}
 	return script.Settings{
 		Spec: script.Spec{
 			Limits:    limits,
@@ -199,6 +211,8 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 			Decisions: toDecisions(m.GetDecisions()),
 			Config:    m.GetConfig(),
 			Tests:     toTests(m.GetTests()),
+			Library:   m.GetLibrary(),
+			Libraries: libraries,
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,
