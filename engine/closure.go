@@ -41,7 +41,11 @@ type closure struct {
 
 // walk adds what the source requires.
 func (w *closure) walk(src Source) error {
-	requires, err := w.checker.Requires(src)
+	requirer, ok := w.checker.(Requirer)
+	if !ok {
+		return nil
+	}
+	requires, err := requirer.Requires(src)
 	if err != nil {
 		return w.at(0, err)
 	}

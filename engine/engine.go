@@ -27,7 +27,11 @@ type Checker interface {
 	// line and, where known, column; one that is over a bound of the compiler,
 	// of kind script.Limit; one that is not text, of kind script.Invalid.
 	Check(src Source) error
+}
 
+// Requirer is a Checker of a language in which sources require others. It is all that a registry
+// knows of modules.
+type Requirer interface {
 	// Requires returns the calls of require in src whose modules the engine does not have itself, in
 	// the order of their lines. It runs nothing. Its errors are those of Check.
 	Requires(src Source) ([]Require, error)

@@ -109,3 +109,20 @@ func (l Library) String() string { return fmt.Sprintf("%s v%d", l.Name, l.Versio
 func IsLibrary(name Name) *Error {
 	return Errorf(Invalid, "script", "%s is a library, which nobody calls: call a script that has require(%q)", name, name)
 }
+
+// CheckLibrary returns an Invalid error if the spec is one of a library and has what only scripts have that are
+// called. prefix and entrypointField are how its fields are called.
+func (s Spec) CheckLibrary(prefix, entrypointField, entrypoint string) error {
+	const nobody = "a library has none, because nobody calls it: remove it, or "
+	switch {
+	case !s.Library:
+		return nil
+	case entrypoint != "":
+		return Errorf(Invalid, entrypointField, "a library has none, because it is a chunk that returns a table: leave it out")
+	case !s.Trigger.Equal(Trigger{}):
+		return Errorf(Invalid, prefix+".trigger", nobody+"set it in the script that requires the library")
+	case len(s.Tests) > 0:
+		return Errorf(Invalid, prefix+".tests", nobody+"move the tests to a script that requires the library")
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -102,7 +103,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 	return &scriptv1.Version{
 		Number:     v.Number,
 		Digest:     FromDigest(v.Digest),
-		Engine:     v.Engine,
+		Engine:     engineOf(v),
 		Entrypoint: v.Entrypoint,
 		Size:       int64(v.Size),
 		Author:     v.Author,
@@ -141,7 +142,7 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	return script.Version{
 		Number:     m.GetNumber(),
 		Digest:     digest,
-		Engine:     m.GetEngine(),
+		Engine:     strings.TrimSuffix(m.GetEngine(), withLibraries),
 		Entrypoint: m.GetEntrypoint(),
 		Size:       int(m.GetSize()),
 		Author:     m.GetAuthor(),
@@ -152,6 +153,18 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		SpecSize:   int(m.GetSpecSize()),
 		Libraries:  libraries,
 	}, nil
+}
+
+// withLibraries is added to the engine of a version with libraries: software that does not know libraries has no such
+// engine, so it keeps the version that it runs, and says why.
+const withLibraries = "+libraries"
+
+// engineOf returns how the engine of v is called on the wire.
+func engineOf(v script.Version) string {
+	if v.Libraries.IsZero() {
+		return v.Engine
+	}
+	return v.Engine + withLibraries
 }
 
 // FromDigest returns the raw bytes of d, nil for none.
