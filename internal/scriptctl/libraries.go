@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
@@ -72,4 +73,13 @@ func (a *app) libraryOf(ctx context.Context, name script.Name) (l script.Library
 		return l, script.Errorf(script.NotFound, "source", "%s is no library: set spec.library to true in its manifest, and publish it", name)
 	}
 	return script.Library{Name: name, Version: edition.Number, Digest: edition.Digest, Source: string(edition.Source)}, nil
+}
+
+// awaitsLibrary reports whether the registry refused the script in m because it requires a library that one of the
+// manifests is of: a dry run has not stored that.
+func awaitsLibrary(m *manifest.Manifest, manifests []manifest.Manifest, err error) bool {
+	e := script.AsError(err)
+	return e.Kind == script.NotFound && e.Field == "source" && slices.ContainsFunc(m.Settings.Libraries, func(l script.Library) bool {
+		return slices.ContainsFunc(manifests, func(other manifest.Manifest) bool { return other.Name == l.Name })
+	})
 }
