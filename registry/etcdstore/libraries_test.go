@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -191,6 +193,42 @@ func TestLibrariesOfAChangeSet(t *testing.T) {
 		}
 		if got := s.libraries(0); got != "acme/lib v1=return 1" {
 			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestLibrariesAreSigned: a signature covers the libraries, so the registry refuses one that was made of others.
+func TestLibrariesAreSigned(t *testing.T) {
+	s := newShop(t)
+	s.publish(in("acme", "lib"), "return 1", library)
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := publisher.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(spec script.Spec) error {
+		v := script.Version{Digest: script.DigestOf([]byte(user)), Engine: "lua", Entrypoint: registry.DefaultEntrypoint}
+		signature, err := publisher.Sign(t.Context(), publisher.StatementOf(in("acme", "route"), v, spec), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Publish(t.Context(), registry.PublishRequest{
+			Write:  registry.Write{Name: in("acme", "route"), Author: "ann", By: access.Everybody("unix")},
+			Source: []byte(user), Entrypoint: registry.DefaultEntrypoint, Settings: &script.Settings{}, Signature: signature,
+		})
+		return err
+	}
+	seen := script.Spec{Libraries: []script.Library{{Name: in("acme", "lib"), Digest: script.DigestOf([]byte("return 1"))}}}
+	if err := signed(seen); err != nil {
+		t.Error(err)
+	}
+	s.publish(in("acme", "lib"), "return 2", library)
+	for name, spec := range map[string]script.Spec{"an older library": seen, "no library": {}} {
+		if err := signed(spec); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "is of another set of libraries: sign again") {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
