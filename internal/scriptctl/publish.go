@@ -126,30 +126,9 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := a.loadManifests(o.files)
+	manifests, err := a.publishable(ctx, o)
 	if err != nil {
-		return usage(err)
-	}
-	if o.library {
-		for i := range manifests {
-			manifests[i].AsLibrary()
-		}
-	}
-	if err := check(manifests); err != nil {
 		return err
-	}
-	if o.dryRun {
-		if err := a.resolve(ctx, manifests, false); err != nil {
-			return err
-		}
-		if err := a.dryRunTests(ctx, manifests); err != nil {
-			return err
-		}
-	}
-	if o.sign != "" {
-		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {
-			return err
-		}
 	}
 	client, err := a.connect()
 	if err != nil {
@@ -194,6 +173,36 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	}
 	held := slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
 	return a.conclude(ctx, &o.wait, goals, first, held)
+}
+
+// publishable returns the manifests to publish, which compile, in their order. They are signed, if they are to be.
+func (a *app) publishable(ctx context.Context, o *publishOptions) ([]manifest.Manifest, error) {
+	manifests, err := a.loadManifests(o.files)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if o.library {
+		for i := range manifests {
+			manifests[i].AsLibrary()
+		}
+	}
+	if err := check(manifests); err != nil {
+		return nil, err
+	}
+	if o.dryRun {
+		if err := a.resolve(ctx, manifests, false); err != nil {
+			return nil, err
+		}
+		if err := a.dryRunTests(ctx, manifests); err != nil {
+			return nil, err
+		}
+	}
+	if o.sign != "" {
+		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {
+			return nil, err
+		}
+	}
+	return manifests, nil
 }
 
 // conclude waits for the goals, if it is to, and returns the exit code of a command for several scripts.
