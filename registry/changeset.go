@@ -142,7 +142,7 @@ func (w *changeSetWrite) validateScripts() error {
 		}
 		publication, err := w.publication(*p)
 		if err == nil {
-			err = w.check(publication.version, publication.source)
+			err = w.check(publication.version, publication.source, publication.isLibrary())
 		}
 		if err != nil {
 			return ofMember(p.Name.String(), err)
@@ -237,6 +237,9 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 		return nil, err
 	}
 	if err := w.choosePlan(releases); err != nil {
+		return nil, err
+	}
+	if err := w.resolveAll(ctx, releases); err != nil {
 		return nil, err
 	}
 	if err := w.choose(ctx, releases, len(changed) > 0); err != nil {

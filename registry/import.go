@@ -177,7 +177,7 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 			return err
 		}
 		if source != nil {
-			if err := im.registry.check(v, source); err != nil {
+			if err := im.registry.check(v, source, false); err != nil {
 				return err
 			}
 			size = len(source)

@@ -29,6 +29,8 @@ type Release struct {
 	OnError *script.OnError
 	// Decisions are nil for those of the tenant.
 	Decisions *script.Decisions
+	Libraries []script.Library
+	Library   bool
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -100,6 +102,8 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		Config:    spec.Config,
 		OnError:   onErrorOf(spec),
 		Decisions: spec.Decisions,
+		Libraries: spec.Libraries,
+		Library:   spec.Library,
 		limits:    spec.Limits,
 		editions:  make([]edition, len(r.Retained)),
 	}
@@ -122,7 +126,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 	for i, v := range r.Retained {
 		e := &live.editions[i]
 		e.number, e.size, e.signature, e.spec, e.specSize = v.Number, v.Size, v.Signature, v.Spec, v.SpecSize
-		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest}
+		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest, Libraries: v.Libraries}
 	}
 	live.made = live.Fingerprint()
 	live.counted = live.made
@@ -187,7 +191,7 @@ func (r *Release) runsCandidate() bool {
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}
@@ -229,7 +233,7 @@ func intern(s string) string { return unique.Make(s).Value() }
 func (e *edition) version() script.Version {
 	return script.Version{
 		Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint, Signature: e.signature,
-		Spec: e.spec, SpecSize: e.specSize,
+		Spec: e.spec, SpecSize: e.specSize, Libraries: e.key.Libraries,
 	}
 }
 

@@ -291,7 +291,7 @@ func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, re
 	if reply.Version == r.Runs.Number {
 		program, err = x.programs.Of(ctx, r, x.compiles)
 	} else {
-		program, err = x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)
+		program, err = x.programs.Get(ctx, r.Name.Tenant, key, with.Libraries, x.compiles)
 	}
 	if err != nil {
 		return loaded{}, unloaded(err, r.Name, reply.Version)
@@ -322,6 +322,9 @@ func (x *Executor) vetted(ctx context.Context, r *cache.Release, number uint64, 
 	}
 	if with, err = x.programs.Running(ctx, r, reply.Version); err != nil {
 		return key, with, unloaded(err, r.Name, reply.Version)
+	}
+	if with.Library {
+		return key, with, script.IsLibrary(r.Name)
 	}
 	if err = r.MayRun(reply.Version, with, trust); err != nil {
 		reply.Version, reply.Digest = 0, script.Digest{}

@@ -80,7 +80,7 @@ func whereOf(l *glua.LState) string {
 // there is no such level.
 func where(l *glua.LState, level int) string {
 	position := l.Where(min(level, callStackSize))
-	if !strings.HasPrefix(position, chunkName) {
+	if !strings.HasPrefix(position, chunkName) && libraryPosition(position+" ") == "" {
 		return ""
 	}
 	return position + " "

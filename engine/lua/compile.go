@@ -30,10 +30,14 @@ type compiled struct {
 	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
 	madeLocal  map[string]bool // the globals that wrap made local variables
 	onResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	requires   []engine.Require
 }
 
 // compile checks src and compiles it, running nothing of it.
-func compile(src engine.Source) (c compiled, err *script.Error) {
+func compile(src engine.Source) (compiled, *script.Error) { return compileAs(chunkName, src) }
+
+// compileAs is compile for a source that messages call by the name.
+func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			c, err = compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
@@ -47,7 +51,7 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 		return c, err
 	}
 	code := string(src.Code)
-	chunk, parseErr := parse.Parse(strings.NewReader(code), chunkName)
+	chunk, parseErr := parse.Parse(strings.NewReader(code), name)
 	if parseErr != nil {
 		return c, syntaxError(code, parseErr)
 	}
@@ -59,20 +63,23 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	if src.Entrypoint != "" && !a.defines {
 		return c, noEntrypoint(src.Entrypoint)
 	}
-	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse()}
+	if src.Library && !a.returns {
+		return c, script.Errorf(script.Script, "", "the library returns nothing: end it with return and a table of what it has")
+	}
+	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse(), requires: a.required()}
 	if wrapped, ok := a.wrap(chunk); ok {
-		if c.proto, err = generate(wrapped); err == nil {
+		if c.proto, err = generate(name, wrapped); err == nil {
 			c.wrapped, c.madeLocal = true, a.assigned
 			return c, nil
 		}
 	}
-	c.proto, err = generate(chunk)
+	c.proto, err = generate(name, chunk)
 	return c, err
 }
 
 // generate makes code of a tree.
-func generate(chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
-	proto, err := glua.Compile(chunk, chunkName)
+func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
+	proto, err := glua.Compile(chunk, name)
 	if err != nil {
 		return nil, compilerError(err)
 	}

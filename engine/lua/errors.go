@@ -24,7 +24,9 @@ const (
 // unless the script catches it: pcall hands it out as a string.
 func raise(l *glua.LState, err *script.Error) {
 	if err.Line == 0 {
-		err.Line = lineOf(l.Where(1))
+		where := l.Where(1)
+		err.Line = lineOf(where)
+		err.Message = libraryPosition(where+" ") + err.Message
 	}
 	l.Error(&glua.LUserData{Value: err, Metatable: glua.LNil}, 0)
 }
@@ -58,8 +60,9 @@ func caught(err *glua.ApiError, m *meter) glua.LValue {
 		}
 	case glua.LString:
 		position, message := splitPosition(string(v))
-		if words := reword(message); words != message {
-			return glua.LString(position + words)
+		place := libraryPosition(message)
+		if words := reword(message[len(place):]); place+words != message {
+			return glua.LString(position + place + words)
 		}
 		// A position or a key in it may have made it too long.
 		if len(v) > m.limits.StringBytes {
@@ -82,6 +85,7 @@ func callError(err error, m *meter) *script.Error {
 		}
 		if api != nil {
 			e.Line = lineOf(api.StackTrace)
+			e.Message = inLibrary(api.StackTrace) + e.Message
 		}
 		return e
 	}
@@ -97,11 +101,13 @@ func callError(err error, m *meter) *script.Error {
 		var where string
 		where, e.Message = splitPosition(string(v))
 		e.Line = lineOf(where)
-		e.Message = reword(e.Message)
+		place := libraryPosition(e.Message)
+		e.Message = reword(e.Message[len(place):])
 		if e.Message == "stack overflow" || e.Message == "registry overflow" {
 			e.Kind = script.Limit
 			e.Message = fmt.Sprintf("%s: calls are nested more than %d deep, or hold too many values", e.Message, callStackSize)
 		}
+		e.Message = place + e.Message
 	case glua.LNumber:
 		e.Message = formatNumber(float64(v))
 	case *glua.LTable:

@@ -8,7 +8,8 @@ import (
 )
 
 // baseRequire returns a library that is there already: scripts that were written
-// for other hosts ask for those that they use. It loads nothing.
+// for other hosts ask for those that they use. Or it returns what a library of the tenant
+// gives, which the program was compiled with. It loads nothing.
 func baseRequire(l *glua.LState) int {
 	name := argString(l, 1)
 	libraries := callOf(l).base()
@@ -18,6 +19,10 @@ func baseRequire(l *glua.LState) int {
 	}
 	if name == kubeLibrary {
 		l.Push(sandbox().kube)
+		return 1
+	}
+	if lib := callOf(l).program.libraries[name]; lib != nil {
+		l.Push(lib.value(l))
 		return 1
 	}
 	names := []string{kubeLibrary}

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"unsafe"
@@ -105,6 +106,9 @@ func frameAt(f *callFrame) engine.Frame {
 		return engine.Frame{Builtin: builtinName(f.Fn)}
 	}
 	p := f.Fn.Proto
+	if p.SourceName != chunkName { // its lines are not those of the source
+		return engine.Frame{Builtin: fmt.Sprintf("%s:%d", p.SourceName, p.LineDefined)}
+	}
 	at := engine.Frame{Function: int32(p.LineDefined)} //nolint:gosec // of a source of at most 1 MiB
 	if pc := f.Pc - 1; pc >= 0 && pc < len(p.DbgSourcePositions) {
 		at.Line = int32(p.DbgSourcePositions[pc]) //nolint:gosec // of a source of at most 1 MiB

@@ -147,6 +147,9 @@ type Function struct {
 
 // New returns the function of a script. log gets the lines that it logs.
 func New(m *manifest.Manifest, log func(engine.Level, string)) (*Function, error) {
+	if err := new(offline.Libraries).Resolve(lua.New(), m); err != nil {
+		return nil, err
+	}
 	p, err := offline.Compile(lua.New(), &script.Edition{Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source})
 	if err != nil {
 		return nil, m.Locate(err)

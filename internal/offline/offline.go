@@ -20,7 +20,7 @@ type Program struct {
 
 // Compile compiles the version. An error is one of the engine's.
 func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
-	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint})
+	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint, Libraries: edition.Spec.Libraries})
 	if err != nil {
 		return nil, err
 	}

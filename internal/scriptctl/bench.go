@@ -157,6 +157,8 @@ type bench struct {
 	engine engine.Engine
 	cfg    *scriptbench.Config
 	view   benchView
+
+	libraries offline.Libraries
 }
 
 // suite measures the cases of a suite, and of the other version of its script if that is not nil.
@@ -235,6 +237,9 @@ func (b *bench) passing(ctx context.Context, s scripttest.Suite) (good []bool, f
 }
 
 func (b *bench) compile(m *manifest.Manifest) (*offline.Program, error) {
+	if err := b.libraries.Resolve(b.engine, m); err != nil {
+		return nil, &exitError{code: exitRefused, err: err}
+	}
 	p, err := offline.Compile(b.engine, &script.Edition{
 		Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
 	})

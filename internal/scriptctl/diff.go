@@ -20,7 +20,8 @@ func (a *app) diffCommand() *cobra.Command {
 		Use:   "diff TENANT/NAME [FROM [TO]]",
 		Short: "Show what changed between two versions",
 		Long: `Diff prints what changed between two versions of a script, as a unified diff:
-of the source, and of the limits, the trigger, onError, log, the config and the tests.
+of the source, and of the limits, the trigger, onError, log, the config, the tests and the
+versions of the libraries.
 
 Without FROM it compares the active version with the one before it; without TO,
 FROM with the active version. Equal versions print nothing.`,

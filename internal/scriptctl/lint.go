@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -74,6 +75,8 @@ type lintView struct {
 	Errors   int           `json:"errors"`
 	Warnings int           `json:"warnings"`
 	Findings []lintFinding `json:"findings"`
+
+	libraries offline.Libraries
 }
 
 type lintFinding struct {
@@ -150,11 +153,12 @@ func readSource(path string) ([]byte, error) {
 
 // check adds the findings in a script.
 func (v *lintView) check(m *manifest.Manifest, settings *project.Config) {
-	source := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint}
+	source := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library}
 	if err := lua.New().Check(source); err != nil {
 		v.add(m, lintFinding{Code: compilerCode, Rule: "compiler", Level: project.Error}, script.AsError(err))
 		return
 	}
+	v.checkLibraries(m)
 	linted := lint.Source{Source: source, Config: m.Settings.Config}
 	if m.Name != (script.Name{}) && linted.Config == nil {
 		linted.Config = json.RawMessage("{}")
@@ -166,8 +170,24 @@ func (v *lintView) check(m *manifest.Manifest, settings *project.Config) {
 	}
 }
 
-func (v *lintView) add(m *manifest.Manifest, f lintFinding, err *script.Error) {
-	f.File, f.Line, f.Column, f.Message = m.File, m.Line, 0, err.Message
+// checkLibraries adds what is wrong with what the script requires. A library that is not in the folder may be in the
+// registry.
+func (v *lintView) checkLibraries(m *manifest.Manifest) {
+	if m.Name == (script.Name{}) {
+		return
+	}
+	with := *m
+	if err := v.libraries.Resolve(lua.New(), &with); err != nil {
+		f := lintFinding{Code: compilerCode, Rule: "compiler", Level: project.Error}
+		if script.KindOf(err) == script.NotFound {
+			f.Level = project.Warning
+		}
+		v.add(m, f, err)
+	}
+}
+
+func (v *lintView) add(m *manifest.Manifest, f lintFinding, err error) {
+	f.File, f.Line, f.Column, f.Message = m.File, m.Line, 0, script.AsError(err).Message
 	if located, ok := errors.AsType[*manifest.Error](m.Locate(err)); ok {
 		f.File, f.Line, f.Column, f.Message = located.File, located.Line, located.Column, located.Message
 	}

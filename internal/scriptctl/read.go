@@ -149,6 +149,12 @@ func (v *specView) rows() [][]string {
 	if v.Log != nil {
 		rows = append(rows, []string{"decision log:", plain(v.Log.Decisions.String())})
 	}
+	if v.Library {
+		rows = append(rows, []string{"library:", "yes"})
+	}
+	if len(v.Libraries) > 0 {
+		rows = append(rows, []string{"libraries:", strings.TrimPrefix(withLibraries(v.Libraries), " with ")})
+	}
 	return append(rows, [][]string{
 		{"limits:", limitsText(&v.Limits)},
 		{"config:", plain(config)},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -314,6 +315,10 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 		m := &manifests[i]
 		if m.Name != s.ref.Name {
 			continue
+		}
+		libraries := offline.Libraries{Elsewhere: func(name script.Name) (script.Library, error) { return s.app.libraryOf(ctx, name) }}
+		if err := libraries.Resolve(lua.New(), m); err != nil {
+			return nil, usage(err)
 		}
 		v := &replay.Version{Name: path, Edition: script.Edition{Spec: m.Settings.Spec, Source: m.Source}}
 		v.Digest, v.Engine, v.Entrypoint = script.DigestOf(m.Source), manifest.Engine, m.Entrypoint

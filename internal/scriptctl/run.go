@@ -120,6 +120,9 @@ func (a *app) run(ctx context.Context, file string, args []string, o *runOptions
 	if err != nil {
 		return usage(err)
 	}
+	if err := new(offline.Libraries).Resolve(lua.New(), m); err != nil {
+		return &exitError{code: exitRefused, err: err}
+	}
 	program, err := offline.Compile(lua.New(), &script.Edition{
 		Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
 	})

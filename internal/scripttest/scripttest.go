@@ -90,8 +90,14 @@ type Options struct {
 // order of the cases. A script that does not compile is an error that names its place.
 func Run(ctx context.Context, e engine.Engine, suites []Suite, o Options, done func(*Result)) error {
 	var all []*pending
+	var libraries offline.Libraries
 	for i := range suites {
 		s := &suites[i]
+		if s.Script.Settings.Libraries == nil { // else who calls has found them
+			if err := libraries.Resolve(e, s.Script); err != nil {
+				return err
+			}
+		}
 		p, err := offline.Compile(e, &script.Edition{
 			Version: script.Version{Entrypoint: s.Script.Entrypoint}, Spec: s.Script.Settings.Spec, Source: s.Script.Source,
 		})

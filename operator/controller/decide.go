@@ -162,13 +162,30 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 // isNewest reports whether the newest version there is what is wanted.
 func isNewest(want *spec.Wanted, have *script.Release) bool {
 	v, _ := have.Newest()
-	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint}) {
+	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint, Libraries: v.Libraries}) {
 		return false
+	}
+	if !v.Libraries.IsZero() { // a newer library is no reason to publish a script again
+		spec, known := specOf(have, v)
+		want := want.Settings.Spec
+		want.Libraries = spec.Libraries
+		return known && spec.Equal(want)
 	}
 	if v.Spec.IsZero() { // an older registry keeps one for the whole script
 		return have.Settings.Equal(want.Settings.Spec)
 	}
 	return v.Spec == v.With(want.Settings.Spec).Spec
+}
+
+// specOf returns what the version runs with, if the release says it.
+func specOf(have *script.Release, v script.Version) (_ script.Spec, known bool) {
+	switch {
+	case have.Candidate != nil && have.Candidate.Version.Number == v.Number:
+		return have.Candidate.Spec, true
+	case have.Active.Number == v.Number:
+		return have.Settings.Spec, true
+	}
+	return script.Spec{}, false
 }
 
 // configured returns the fields of the spec whose settings are others than those of the newest
@@ -194,5 +211,6 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)
 	note("rollout", a.Rollout.Equal(b.Rollout))
 	note("tests", script.SameTests(a.Tests, b.Tests))
+	note("library", a.Library == b.Library)
 	return fields
 }

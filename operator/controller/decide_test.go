@@ -359,3 +359,23 @@ func TestDecideHoldsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideOnLibraries: a script keeps the libraries that it was published with, until its LuaScript changes.
+func TestDecideOnLibraries(t *testing.T) {
+	want, have := wanted(), has()
+	lib := script.Library{Name: script.Name{Tenant: "acme", Script: "lib"}, Version: 1, Digest: script.DigestOf([]byte("return {}")), Source: "return {}"}
+	have.Settings.Libraries = []script.Library{lib}
+	have.Active = have.Active.With(have.Settings.Spec)
+	have.Retained[1] = have.Active
+	have.Settings.Libraries[0].Source = "" // which the registry does not send
+	decide := func() controller.Action {
+		return controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: &have, Allowed: true, Bounded: true, Known: true})
+	}
+	if a := decide(); a.Kind != controller.Keep {
+		t.Errorf("nothing changed: %+v", a)
+	}
+	want.Settings.Config = []byte(`{"a":1}`)
+	if a := decide(); a.Kind != controller.Publish {
+		t.Errorf("another config: %+v", a)
+	}
+}

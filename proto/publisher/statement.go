@@ -57,6 +57,9 @@ type Settings struct {
 	Order script.Digest `json:"triggerOrder,omitzero"`
 	// Decisions is of what is recorded of calls.
 	Decisions script.Digest `json:"decisions,omitzero"`
+	Library   bool          `json:"library,omitempty"`
+	// Libraries is script.DigestOfLibraries.
+	Libraries script.Digest `json:"libraries,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -90,6 +93,8 @@ func SettingsOf(s script.Spec) Settings {
 		OnError:   digestOfOnError(s.OnError),
 		Order:     digestOfOrder(s.Trigger),
 		Decisions: digestOfDecisions(s.Decisions),
+		Library:   s.Library,
+		Libraries: script.DigestOfLibraries(s.Libraries),
 	}
 }
 
@@ -210,6 +215,8 @@ func (s Statement) differs(want Statement) string {
 		{"tests", s.Tests == want.Tests},
 		{"onError", s.OnError == want.OnError},
 		{"log.decisions", s.Decisions == want.Decisions},
+		{"library", s.Library == want.Library},
+		{"set of libraries", s.Libraries == want.Libraries},
 	} {
 		if !f.same {
 			return f.name
@@ -282,6 +289,16 @@ func Covers(signature string, want Statement) error {
 		return script.Errorf(script.Invalid, field, "is of another %s: sign again what changed since (scriptctl sign)", name)
 	}
 	return nil
+}
+
+// CoversButLibraries is Covers for those who do not know the libraries of the version: the registry does.
+func CoversButLibraries(signature string, want Statement) error {
+	o, err := open(signature)
+	if err != nil {
+		return err
+	}
+	want.Libraries = o.statement.Libraries
+	return Covers(signature, want)
 }
 
 // SignedBy returns the ids of the keys that the signature names. They prove nothing.

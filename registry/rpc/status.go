@@ -260,7 +260,7 @@ func blanks(s script.Spec) []*scriptv1.Test { return blankTests[:min(len(s.Tests
 
 func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
-		Release:      wire.FromRelease(summary(p.Release, one)),
+		Release:      wire.WithoutSources(wire.FromRelease(summary(p.Release, one))),
 		Desired:      int32(p.Desired),
 		Active:       int32(p.Active),
 		Failed:       int32(p.Failed),

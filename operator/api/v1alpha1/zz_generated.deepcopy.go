@@ -267,6 +267,11 @@ func (in *LuaScriptSpec) DeepCopyInto(out *LuaScriptSpec) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.Library != nil {
+		in, out := &in.Library, &out.Library
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Enabled != nil {
 		in, out := &in.Enabled, &out.Enabled
 		*out = new(bool)

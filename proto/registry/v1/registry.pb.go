@@ -330,7 +330,9 @@ type PublishResponse struct {
 	// Anything changed.
 	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	// What is accepted, and may not do what is expected, in words.
-	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What the version requires, without sources.
+	Libraries     []*v1.Library `protobuf:"bytes,6,rep,name=libraries,proto3" json:"libraries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +391,13 @@ func (x *PublishResponse) GetChanged() bool {
 func (x *PublishResponse) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *PublishResponse) GetLibraries() []*v1.Library {
+	if x != nil {
+		return x.Libraries
 	}
 	return nil
 }
@@ -8607,12 +8616,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\v_entrypointB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_pin\"\xc1\x01\n" +
+	"\x04_pin\"\xff\x01\n" +
 	"\x0fPublishResponse\x128\n" +
 	"\arelease\x18\x01 \x01(\v2\x1e.scriptorium.script.v1.ReleaseR\arelease\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.VersionR\aversion\x12\x18\n" +
 	"\achanged\x18\x03 \x01(\bR\achanged\x12\x1a\n" +
-	"\bwarnings\x18\x05 \x03(\tR\bwarningsJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12<\n" +
+	"\tlibraries\x18\x06 \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibrariesJ\x04\b\x04\x10\x05\"\xf6\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -9450,252 +9460,254 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*v1.Settings)(nil),               // 122: scriptorium.script.v1.Settings
 	(*v1.Release)(nil),                // 123: scriptorium.script.v1.Release
 	(*v1.Version)(nil),                // 124: scriptorium.script.v1.Version
-	(*v1.HistoryEntry)(nil),           // 125: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 126: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 127: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 128: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 129: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 130: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 131: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 132: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 133: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 134: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 135: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 136: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 137: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 138: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 139: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 140: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 141: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 142: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 143: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 144: scriptorium.event.v1.ProfileSummary
-	(*v11.Object)(nil),                // 145: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 146: scriptorium.event.v1.TenantUsage
+	(*v1.Library)(nil),                // 125: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 126: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 127: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 128: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 129: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 130: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 131: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 132: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 133: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 134: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 135: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 136: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 137: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 138: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 139: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 140: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 141: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 142: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 143: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 144: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 145: scriptorium.event.v1.ProfileSummary
+	(*v11.Object)(nil),                // 146: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 147: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	122, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
 	123, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
 	124, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	123, // 3: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 4: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 5: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 6: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 7: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 8: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 9: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
-	0,   // 10: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	123, // 11: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 12: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	123, // 13: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	24,  // 14: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	124, // 15: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	122, // 16: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	125, // 17: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	126, // 18: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	127, // 19: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	126, // 20: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	128, // 21: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	128, // 22: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	128, // 23: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
-	38,  // 24: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	39,  // 25: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	129, // 26: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	40,  // 27: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	130, // 28: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	24,  // 29: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	126, // 30: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	123, // 31: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	124, // 32: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	125, // 33: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	131, // 34: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	42,  // 35: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	39,  // 36: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	129, // 37: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	40,  // 38: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	130, // 39: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	132, // 40: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	133, // 41: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	131, // 42: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	131, // 43: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	131, // 44: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	134, // 45: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
-	2,   // 46: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
-	61,  // 47: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	135, // 48: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	136, // 49: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	123, // 50: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	136, // 51: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	123, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	136, // 53: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	136, // 54: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	131, // 55: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	24,  // 56: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	131, // 57: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	137, // 58: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	130, // 59: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	130, // 60: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	130, // 61: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	24,  // 62: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	138, // 63: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
-	1,   // 64: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	139, // 65: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	140, // 66: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	86,  // 67: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	132, // 68: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	85,  // 69: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	86,  // 70: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	141, // 71: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	87,  // 72: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	142, // 73: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	132, // 74: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	143, // 75: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	144, // 76: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
-	86,  // 77: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	132, // 78: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	101, // 79: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	100, // 80: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	100, // 81: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	103, // 82: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 83: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	133, // 84: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	121, // 85: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	132, // 86: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	132, // 87: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	102, // 88: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	142, // 89: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	123, // 90: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	132, // 91: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	107, // 92: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	105, // 93: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	104, // 94: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 95: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	139, // 96: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	132, // 97: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	132, // 98: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	132, // 99: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	126, // 100: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	126, // 101: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	142, // 102: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	129, // 103: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	145, // 104: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	129, // 105: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	129, // 106: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	126, // 107: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	126, // 108: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	116, // 109: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	126, // 110: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	146, // 111: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	146, // 112: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	132, // 113: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	120, // 114: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	120, // 115: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	86,  // 116: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	132, // 117: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	132, // 118: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	2,   // 119: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 120: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 121: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 122: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 123: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 124: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 125: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 126: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 127: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 128: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 129: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 130: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 131: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 132: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 133: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	33,  // 134: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	36,  // 135: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	41,  // 136: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	44,  // 137: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	46,  // 138: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	48,  // 139: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	50,  // 140: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	60,  // 141: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	63,  // 142: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	65,  // 143: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	67,  // 144: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	52,  // 145: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	54,  // 146: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	56,  // 147: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	58,  // 148: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	69,  // 149: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	71,  // 150: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	73,  // 151: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	75,  // 152: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	77,  // 153: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	79,  // 154: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	83,  // 155: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	81,  // 156: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	118, // 157: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	114, // 158: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	88,  // 159: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	90,  // 160: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	92,  // 161: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	94,  // 162: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	96,  // 163: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	98,  // 164: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	108, // 165: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	110, // 166: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	112, // 167: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 168: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 169: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 170: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 171: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 172: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 173: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 174: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 175: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 176: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 177: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 178: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 179: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 180: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 181: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 182: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	34,  // 183: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	37,  // 184: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	43,  // 185: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	45,  // 186: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	47,  // 187: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	49,  // 188: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	51,  // 189: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	62,  // 190: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	64,  // 191: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	66,  // 192: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	68,  // 193: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	53,  // 194: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	55,  // 195: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	57,  // 196: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	59,  // 197: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	70,  // 198: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	72,  // 199: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	74,  // 200: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	76,  // 201: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	78,  // 202: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	80,  // 203: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	84,  // 204: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	82,  // 205: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	119, // 206: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	115, // 207: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	89,  // 208: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	91,  // 209: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	93,  // 210: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	95,  // 211: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	97,  // 212: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	99,  // 213: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	109, // 214: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	111, // 215: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	113, // 216: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	168, // [168:217] is the sub-list for method output_type
-	119, // [119:168] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	125, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	123, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
+	123, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	123, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	24,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	124, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	122, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	126, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	127, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	128, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	127, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	129, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	129, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	129, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	38,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	39,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	130, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	40,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	131, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	24,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	127, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	123, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	124, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	126, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	132, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	42,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	39,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	130, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	40,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	131, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	133, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	134, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	132, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	132, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	132, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	135, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	2,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
+	61,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
+	136, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	137, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	123, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	137, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	123, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	137, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	137, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	132, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	24,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	132, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	138, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	131, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	131, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	131, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	24,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	139, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
+	140, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	141, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	86,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	133, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	85,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	86,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	142, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	87,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	143, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	133, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	144, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	145, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	86,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	133, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	101, // 80: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	100, // 81: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	100, // 82: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	103, // 83: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	24,  // 84: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	134, // 85: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	121, // 86: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	133, // 87: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	133, // 88: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	102, // 89: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	143, // 90: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	123, // 91: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	133, // 92: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	107, // 93: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	105, // 94: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	104, // 95: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	24,  // 96: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	140, // 97: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	133, // 98: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	133, // 99: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	133, // 100: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	127, // 101: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	127, // 102: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	143, // 103: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	130, // 104: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	146, // 105: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	130, // 106: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	130, // 107: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	127, // 108: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	127, // 109: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	116, // 110: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	127, // 111: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	147, // 112: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	147, // 113: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	133, // 114: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	120, // 115: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	120, // 116: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	86,  // 117: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	133, // 118: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	133, // 119: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	2,   // 120: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	4,   // 121: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	6,   // 122: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	8,   // 123: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	10,  // 124: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	12,  // 125: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	14,  // 126: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	16,  // 127: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	18,  // 128: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	20,  // 129: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	22,  // 130: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	25,  // 131: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	27,  // 132: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	29,  // 133: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	31,  // 134: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	33,  // 135: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	36,  // 136: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	41,  // 137: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	44,  // 138: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	46,  // 139: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	48,  // 140: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	50,  // 141: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	60,  // 142: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	63,  // 143: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	65,  // 144: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	67,  // 145: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	52,  // 146: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	54,  // 147: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	56,  // 148: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	58,  // 149: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	69,  // 150: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	71,  // 151: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	73,  // 152: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	75,  // 153: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	77,  // 154: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	79,  // 155: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	83,  // 156: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	81,  // 157: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	118, // 158: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	114, // 159: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	88,  // 160: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	90,  // 161: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	92,  // 162: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	94,  // 163: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	96,  // 164: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	98,  // 165: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	108, // 166: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	110, // 167: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	112, // 168: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	3,   // 169: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	5,   // 170: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	7,   // 171: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	9,   // 172: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	11,  // 173: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	13,  // 174: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	15,  // 175: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	17,  // 176: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	19,  // 177: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	21,  // 178: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	23,  // 179: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	26,  // 180: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	28,  // 181: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	30,  // 182: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	32,  // 183: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	34,  // 184: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	37,  // 185: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	43,  // 186: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	45,  // 187: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	47,  // 188: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	49,  // 189: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	51,  // 190: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	62,  // 191: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	64,  // 192: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	66,  // 193: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	68,  // 194: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	53,  // 195: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	55,  // 196: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	57,  // 197: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	59,  // 198: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	70,  // 199: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	72,  // 200: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	74,  // 201: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	76,  // 202: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	78,  // 203: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	80,  // 204: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	84,  // 205: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	82,  // 206: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	119, // 207: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	115, // 208: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	89,  // 209: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	91,  // 210: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	93,  // 211: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	95,  // 212: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	97,  // 213: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	99,  // 214: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	109, // 215: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	111, // 216: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	113, // 217: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	169, // [169:218] is the sub-list for method output_type
+	120, // [120:169] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }

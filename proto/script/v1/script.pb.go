@@ -47,7 +47,9 @@ type Version struct {
 	// trigger, config and tests. Absent for versions from before registries recorded it.
 	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Bytes of that document.
-	SpecSize      int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
+	SpecSize int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
+	// The raw 32 bytes of a SHA-256 of the libraries of the version; absent if it has none.
+	Libraries     []byte `protobuf:"bytes,12,opt,name=libraries,proto3" json:"libraries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,6 +159,13 @@ func (x *Version) GetSpecSize() int64 {
 		return x.SpecSize
 	}
 	return 0
+}
+
+func (x *Version) GetLibraries() []byte {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
 }
 
 // What a script is now.
@@ -1338,7 +1347,12 @@ type Settings struct {
 	// What a gateway gets if the script makes no decision; absent means the default, to deny with 503.
 	OnError *OnError `protobuf:"bytes,7,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	// Which calls are recorded; absent means what the tenant's settings say.
-	Decisions     *Decisions `protobuf:"bytes,8,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions *Decisions `protobuf:"bytes,8,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// The version is a library: other scripts require it, and nobody calls it.
+	Library bool `protobuf:"varint,9,opt,name=library,proto3" json:"library,omitempty"`
+	// What the version requires, sorted by the names. The registry resolves it: in a request it means
+	// nothing.
+	Libraries     []*Library `protobuf:"bytes,10,rep,name=libraries,proto3" json:"libraries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1429,6 +1443,99 @@ func (x *Settings) GetDecisions() *Decisions {
 	return nil
 }
 
+func (x *Settings) GetLibrary() bool {
+	if x != nil {
+		return x.Library
+	}
+	return false
+}
+
+func (x *Settings) GetLibraries() []*Library {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
+}
+
+// A library as a version has it, from when the version was published.
+type Library struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// SHA-256 of the source.
+	Digest []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Empty where the source is not needed.
+	Source        string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Library) Reset() {
+	*x = Library{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Library) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Library) ProtoMessage() {}
+
+func (x *Library) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Library.ProtoReflect.Descriptor instead.
+func (*Library) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Library) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Library) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Library) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Library) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Library) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Which calls go to the decision log, and with what of them.
 type Decisions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1446,7 +1553,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1565,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1578,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Decisions) GetSample() float64 {
@@ -1517,7 +1624,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1636,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1649,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1609,7 +1716,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1728,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1741,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1740,7 +1847,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1859,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1872,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1805,7 +1912,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +1924,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +1937,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1873,7 +1980,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1992,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2005,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1937,7 +2044,7 @@ type ShadowCalls struct {
 
 func (x *ShadowCalls) Reset() {
 	*x = ShadowCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2056,7 @@ func (x *ShadowCalls) String() string {
 func (*ShadowCalls) ProtoMessage() {}
 
 func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2069,7 @@ func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowCalls.ProtoReflect.Descriptor instead.
 func (*ShadowCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShadowCalls) GetStep() int32 {
@@ -2021,7 +2128,7 @@ type ShadowFindings struct {
 
 func (x *ShadowFindings) Reset() {
 	*x = ShadowFindings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2140,7 @@ func (x *ShadowFindings) String() string {
 func (*ShadowFindings) ProtoMessage() {}
 
 func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2153,7 @@ func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowFindings.ProtoReflect.Descriptor instead.
 func (*ShadowFindings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ShadowFindings) GetPaths() []*ShadowPath {
@@ -2082,7 +2189,7 @@ type ShadowPath struct {
 
 func (x *ShadowPath) Reset() {
 	*x = ShadowPath{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2201,7 @@ func (x *ShadowPath) String() string {
 func (*ShadowPath) ProtoMessage() {}
 
 func (x *ShadowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2214,7 @@ func (x *ShadowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPath.ProtoReflect.Descriptor instead.
 func (*ShadowPath) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ShadowPath) GetPath() string {
@@ -2141,7 +2248,7 @@ type ShadowSample struct {
 
 func (x *ShadowSample) Reset() {
 	*x = ShadowSample{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2260,7 @@ func (x *ShadowSample) String() string {
 func (*ShadowSample) ProtoMessage() {}
 
 func (x *ShadowSample) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2273,7 @@ func (x *ShadowSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowSample.ProtoReflect.Descriptor instead.
 func (*ShadowSample) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ShadowSample) GetTime() *timestamppb.Timestamp {
@@ -2253,7 +2360,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2372,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2385,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -2341,7 +2448,7 @@ type ShadowShare struct {
 
 func (x *ShadowShare) Reset() {
 	*x = ShadowShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2460,7 @@ func (x *ShadowShare) String() string {
 func (*ShadowShare) ProtoMessage() {}
 
 func (x *ShadowShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2473,7 @@ func (x *ShadowShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowShare.ProtoReflect.Descriptor instead.
 func (*ShadowShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ShadowShare) GetPercent() int32 {
@@ -2394,7 +2501,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2513,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2526,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -2455,7 +2562,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2574,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2587,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Gate) GetKind() string {
@@ -2542,7 +2649,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2661,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2674,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Test) GetName() string {
@@ -2618,7 +2725,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2630,7 +2737,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2643,7 +2750,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2726,7 +2833,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2845,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2858,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Value) GetTenant() string {
@@ -2832,7 +2939,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2951,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2964,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2909,7 +3016,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3028,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3041,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -3010,7 +3117,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3129,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3142,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Tenant) GetName() string {
@@ -3117,7 +3224,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3236,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3249,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -3251,7 +3358,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3370,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3383,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -3316,7 +3423,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3435,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3448,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -3385,7 +3492,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3504,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3517,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -3456,7 +3563,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3575,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3588,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3606,7 +3713,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3725,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3738,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3793,7 +3900,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3805,7 +3912,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3818,7 +3925,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Event) GetId() string {
@@ -3944,7 +4051,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4063,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4076,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -4005,7 +4112,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4124,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4137,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Error) GetKind() string {
@@ -4072,7 +4179,7 @@ var File_proto_script_v1_script_proto protoreflect.FileDescriptor
 
 const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x02\n" +
+	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
@@ -4088,7 +4195,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tsignature\x18\t \x01(\tR\tsignature\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x1b\n" +
-	"\tspec_size\x18\v \x01(\x03R\bspecSize\"\xa8\x04\n" +
+	"\tspec_size\x18\v \x01(\x03R\bspecSize\x12\x1c\n" +
+	"\tlibraries\x18\f \x01(\fR\tlibraries\"\xa8\x04\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -4206,7 +4314,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\x9d\x03\n" +
+	"unreadable\"\xf5\x03\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -4215,7 +4323,16 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
 	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\x129\n" +
 	"\bon_error\x18\a \x01(\v2\x1e.scriptorium.script.v1.OnErrorR\aonError\x12>\n" +
-	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\"g\n" +
+	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\x12\x18\n" +
+	"\alibrary\x18\t \x01(\bR\alibrary\x12<\n" +
+	"\tlibraries\x18\n" +
+	" \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\"\x7f\n" +
+	"\aLibrary\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\"g\n" +
 	"\tDecisions\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\x01R\x06sample\x12\x16\n" +
 	"\x06errors\x18\x02 \x01(\bR\x06errors\x12\x12\n" +
@@ -4473,7 +4590,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4488,115 +4605,117 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
-	(*Decisions)(nil),             // 13: scriptorium.script.v1.Decisions
-	(*OnError)(nil),               // 14: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 15: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 16: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 17: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 18: scriptorium.script.v1.Amount
-	(*ShadowCalls)(nil),           // 19: scriptorium.script.v1.ShadowCalls
-	(*ShadowFindings)(nil),        // 20: scriptorium.script.v1.ShadowFindings
-	(*ShadowPath)(nil),            // 21: scriptorium.script.v1.ShadowPath
-	(*ShadowSample)(nil),          // 22: scriptorium.script.v1.ShadowSample
-	(*Step)(nil),                  // 23: scriptorium.script.v1.Step
-	(*ShadowShare)(nil),           // 24: scriptorium.script.v1.ShadowShare
-	(*KeyShare)(nil),              // 25: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 26: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 27: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 28: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 29: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 30: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 31: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 32: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 33: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 34: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 35: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 36: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 37: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 38: scriptorium.script.v1.AuditEntry
-	(*Event)(nil),                 // 39: scriptorium.script.v1.Event
-	(*Source)(nil),                // 40: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 41: scriptorium.script.v1.Error
-	nil,                           // 42: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 43: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 44: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 45: scriptorium.script.v1.ShadowShare.SelectorEntry
-	nil,                           // 46: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(*Library)(nil),               // 13: scriptorium.script.v1.Library
+	(*Decisions)(nil),             // 14: scriptorium.script.v1.Decisions
+	(*OnError)(nil),               // 15: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 16: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 17: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 18: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 19: scriptorium.script.v1.Amount
+	(*ShadowCalls)(nil),           // 20: scriptorium.script.v1.ShadowCalls
+	(*ShadowFindings)(nil),        // 21: scriptorium.script.v1.ShadowFindings
+	(*ShadowPath)(nil),            // 22: scriptorium.script.v1.ShadowPath
+	(*ShadowSample)(nil),          // 23: scriptorium.script.v1.ShadowSample
+	(*Step)(nil),                  // 24: scriptorium.script.v1.Step
+	(*ShadowShare)(nil),           // 25: scriptorium.script.v1.ShadowShare
+	(*KeyShare)(nil),              // 26: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 27: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 28: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 29: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 30: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 31: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 32: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 33: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 34: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 35: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 36: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 37: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 38: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 39: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 40: scriptorium.script.v1.Event
+	(*Source)(nil),                // 41: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 42: scriptorium.script.v1.Error
+	nil,                           // 43: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 44: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 45: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 46: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 47: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	47, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	48, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	47, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	48, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	47, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	47, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	48, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	48, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	47, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	48, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
-	42, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	15, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	43, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	16, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 19: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 20: scriptorium.script.v1.Membership.shadows:type_name -> scriptorium.script.v1.Keys
-	15, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	16, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	47, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	47, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	48, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	48, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	43, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	47, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	47, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	47, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	28, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	34, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	15, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	27, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	14, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	13, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
-	23, // 37: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	18, // 38: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	18, // 39: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	48, // 40: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	16, // 41: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	21, // 42: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
-	22, // 43: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
-	47, // 44: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
-	48, // 45: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	44, // 46: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	26, // 47: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	25, // 48: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	24, // 49: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
-	45, // 50: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
-	46, // 51: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	48, // 52: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	47, // 53: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	31, // 54: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	47, // 55: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	33, // 56: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	47, // 57: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	28, // 58: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	13, // 59: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
-	35, // 60: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	36, // 61: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	47, // 62: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	47, // 63: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	47, // 64: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	47, // 65: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	44, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	48, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	48, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	48, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	29, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	35, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	16, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	28, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	15, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	14, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	13, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
+	24, // 38: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	19, // 39: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	19, // 40: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	49, // 41: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	17, // 42: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	22, // 43: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
+	23, // 44: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
+	48, // 45: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	49, // 46: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	45, // 47: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	27, // 48: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	26, // 49: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	25, // 50: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
+	46, // 51: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	47, // 52: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	49, // 53: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	48, // 54: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	32, // 55: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	48, // 56: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	34, // 57: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	48, // 58: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	29, // 59: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	14, // 60: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	36, // 61: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	37, // 62: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	48, // 63: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	48, // 64: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	48, // 65: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	48, // 66: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4604,15 +4723,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[15].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[26].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[16].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
