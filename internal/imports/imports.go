@@ -156,7 +156,7 @@ func onlyTimes(f *scripttest.Failure) bool {
 
 // takeTimes makes the times of the result what the case expects.
 func takeTimes(c *manifest.TestCase, f *scripttest.Failure) {
-	for _, expected := range []*json.RawMessage{&c.Expect, &c.Exactly} {
+	for _, expected := range []*json.RawMessage{&c.Expect, &c.Exactly, &c.Results} {
 		if *expected == nil {
 			continue
 		}
@@ -283,13 +283,14 @@ func (s *Script) testText() ([]byte, error) {
 		Args    []json.RawMessage `json:"args,omitempty"`
 		Expect  json.RawMessage   `json:"expect,omitempty"`
 		Exactly json.RawMessage   `json:"exactly,omitempty"`
+		Results json.RawMessage   `json:"results,omitempty"`
 	}
 	doc := struct {
 		Cases []caseDoc `json:"cases"`
 	}{}
 	for i := range s.Cases {
 		c := &s.Cases[i]
-		d := caseDoc{Name: c.Name, Expect: c.Expect, Exactly: c.Exactly}
+		d := caseDoc{Name: c.Name, Expect: c.Expect, Exactly: c.Exactly, Results: c.Results}
 		if len(c.Args) == 1 {
 			d.Request = c.Args[0]
 		} else {

@@ -40,6 +40,7 @@ A test file has these fields:
     now: 2026-01-31T12:00:00Z    # the time, which stands still
     seed: 7                      # where its random numbers begin
     expect: {upstream: fast}     # named members must be so; null: there is no such member
+    results: [{upstream: fast}]  # all results, if the script returns several
     exactly: {upstream: fast}    # the result must equal this, or the JSON of a file:
     golden: results/gold.json    # --update writes it
     matches: {/upstream: ^f}     # RE2 expressions by JSON pointers
