@@ -211,6 +211,7 @@ generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ##
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
 	go run ./deploy/observability/generate
+	go run ./internal/schema/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 

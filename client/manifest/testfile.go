@@ -65,10 +65,10 @@ type TestCase struct {
 var TestTime = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 var (
-	testFileFields  = []string{"script", "name", "defaults", "cases"}
-	worldFields     = []string{"config", "values", "now", "seed"}
-	caseFields      = slices.Concat([]string{"name", "request", "args", "gateway", "expect", "exactly", "results", "golden", "matches", "decision", "error"}, worldFields)
-	caseErrorFields = []string{"kind", "line", "message"}
+	testFileFields  = fieldsOf[TestDocument]()
+	worldFields     = fieldsOf[TestWorld]()
+	caseFields      = fieldsOf[TestCaseDocument]()
+	caseErrorFields = fieldsOf[TestError]()
 )
 
 // testFileEnds are how names of test files end.

@@ -76,6 +76,7 @@ var failing = map[string]string{
 	"lint":               "DIR/none.yaml",
 	"explain":            "W999",
 	"krm":                "-f DIR/none.lua",
+	"schema":             "none",
 	"import argocd":      "DIR/none --tenant acme --out DIR/out",
 	"import kruise":      "DIR/none --tenant acme --out DIR/out",
 	"import karmada":     "DIR/none --tenant acme --out DIR/out",
