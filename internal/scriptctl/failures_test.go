@@ -27,6 +27,10 @@ type failure struct {
 		Line    int         `json:"line"`
 		Column  int         `json:"column"`
 		Source  string
+		Stack   []struct {
+			Function, Source string
+			Line             int
+		}
 	} `json:"error"`
 	ExitCode int `json:"exitCode"`
 }

@@ -302,6 +302,11 @@ func (t *caseView) write(w io.Writer, all bool) {
 	for _, line := range t.reasons() {
 		fmt.Fprintln(w, "      "+plain(line))
 	}
+	if t.Error != nil {
+		for _, f := range t.Error.Stack {
+			fmt.Fprintln(w, "      "+plain(f.text(t.Error.File)))
+		}
+	}
 	if t.Outcome == testFailed || all {
 		for _, l := range t.Logs {
 			fmt.Fprintf(w, "      log %s: %s\n", l.Level, plain(l.Message))

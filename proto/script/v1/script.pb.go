@@ -3602,8 +3602,10 @@ type Error struct {
 	Field   string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Where in the script, from 1; 0 when unknown.
-	Line          int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	Column        int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	Line   int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	// The functions that the script was in, the innermost first; at most 10. Only answers to calls over gRPC have it.
+	Stack         []*Frame `protobuf:"bytes,6,rep,name=stack,proto3" json:"stack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3669,6 +3671,68 @@ func (x *Error) GetLine() int32 {
 func (x *Error) GetColumn() int32 {
 	if x != nil {
 		return x.Column
+	}
+	return 0
+}
+
+func (x *Error) GetStack() []*Frame {
+	if x != nil {
+		return x.Stack
+	}
+	return nil
+}
+
+// A function of a script that was called.
+type Frame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name; "<line 7>" for the function without a name that begins there, and "" for the one that the call began with.
+	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
+	// The line that runs in it.
+	Line          int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frame) Reset() {
+	*x = Frame{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frame) ProtoMessage() {}
+
+func (x *Frame) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
+func (*Frame) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Frame) GetFunction() string {
+	if x != nil {
+		return x.Function
+	}
+	return ""
+}
+
+func (x *Frame) GetLine() int32 {
+	if x != nil {
+		return x.Line
 	}
 	return 0
 }
@@ -4021,13 +4085,17 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04text\x18\x10 \x01(\tR\x04text\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\xab\x01\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06column\x18\x05 \x01(\x05R\x06columnBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
+	"\x06column\x18\x05 \x01(\x05R\x06column\x122\n" +
+	"\x05stack\x18\x06 \x03(\v2\x1c.scriptorium.script.v1.FrameR\x05stack\"7\n" +
+	"\x05Frame\x12\x1a\n" +
+	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x05R\x04lineBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
 
 var (
 	file_proto_script_v1_script_proto_rawDescOnce sync.Once
@@ -4041,7 +4109,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4080,29 +4148,30 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Event)(nil),                 // 34: scriptorium.script.v1.Event
 	(*Source)(nil),                // 35: scriptorium.script.v1.Source
 	(*Error)(nil),                 // 36: scriptorium.script.v1.Error
-	nil,                           // 37: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 38: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 39: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 40: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*Frame)(nil),                 // 37: scriptorium.script.v1.Frame
+	nil,                           // 38: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 39: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 40: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 41: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	41, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	42, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	42, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	41, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	41, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	42, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	42, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	42, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
-	37, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	38, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
 	15, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
@@ -4110,13 +4179,13 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	15, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	41, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	41, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	42, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	42, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	38, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	41, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	41, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	41, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	39, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	42, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	42, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	42, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
 	23, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
 	29, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	15, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
@@ -4126,32 +4195,33 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	19, // 35: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
 	18, // 36: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
 	18, // 37: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	42, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	43, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
 	16, // 39: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	42, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	39, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	43, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	40, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
 	21, // 42: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
 	20, // 43: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	40, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	42, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	41, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	43, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	42, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
 	26, // 47: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	41, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	42, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
 	28, // 49: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	41, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	42, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
 	23, // 51: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
 	13, // 52: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
 	30, // 53: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
 	31, // 54: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	41, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	41, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	42, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	42, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	42, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	42, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	37, // 59: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4167,7 +4237,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
