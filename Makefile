@@ -7,7 +7,7 @@ comma := ,
 
 VERSION ?=
 LDFLAGS := $(if $(VERSION),-X github.com/scriptorium-dev/scriptorium/internal/version.release=$(VERSION))
-COMMANDS := scriptorium registryd agentd scriptctl operator
+COMMANDS := scriptorium registryd agentd scriptctl scriptorium-krm operator
 # What `make dist` and `make images` are for: commas between several.
 PLATFORMS ?= linux/amd64,linux/arm64
 # Of the images: NAMES/registryd:TAG and so on, and what docker buildx does with them
@@ -56,7 +56,7 @@ $(DISTS): dist/%:
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
 
-IMAGES := registryd agentd operator
+IMAGES := registryd agentd operator scriptorium-krm
 
 .PHONY: images
 images: $(IMAGES:%=image-%) ## Build the container images for PLATFORMS (docker buildx): NAMES, TAG, OUTPUT
