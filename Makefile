@@ -7,7 +7,7 @@ comma := ,
 
 VERSION ?=
 LDFLAGS := $(if $(VERSION),-X github.com/scriptorium-dev/scriptorium/internal/version.release=$(VERSION))
-COMMANDS := scriptorium registryd agentd scriptctl operator
+COMMANDS := scriptorium registryd agentd scriptctl scriptorium-krm operator
 # What `make dist` and `make images` are for: commas between several.
 PLATFORMS ?= linux/amd64,linux/arm64
 # Of the images: NAMES/registryd:TAG and so on, and what docker buildx does with them
@@ -56,7 +56,7 @@ $(DISTS): dist/%:
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
 
-IMAGES := registryd agentd operator
+IMAGES := registryd agentd operator scriptorium-krm
 
 .PHONY: images
 images: $(IMAGES:%=image-%) ## Build the container images for PLATFORMS (docker buildx): NAMES, TAG, OUTPUT
@@ -211,6 +211,7 @@ generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ##
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
 	go run ./deploy/observability/generate
+	go run ./internal/schema/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 

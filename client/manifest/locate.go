@@ -106,10 +106,16 @@ func (m *Manifest) Locate(err error) error {
 
 func (m *Manifest) inSource(line, column int, message string, err error) error {
 	file, line, column, note := m.locate(line, column)
+	e := &Error{File: file, Line: line, Column: column, Message: message, Err: err}
 	if note != "" {
-		message += " (" + note + ")"
+		e.Message += " (" + note + ")"
+		return e
 	}
-	return &Error{File: file, Line: line, Column: column, Message: message, Err: err}
+	for _, f := range script.AsError(err).Stack {
+		_, f.Line, _, _ = m.locate(f.Line, 0)
+		e.Stack = append(e.Stack, f)
+	}
+	return e
 }
 
 func (m *Manifest) inField(at place, field, message string, err error) error {

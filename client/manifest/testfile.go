@@ -45,6 +45,8 @@ type TestCase struct {
 
 	// Expect is what the first result must contain, as script.Test has it, and Exactly what it must equal; nil for none.
 	Expect, Exactly json.RawMessage
+	// Results is the JSON array that all results must equal; nil for none.
+	Results json.RawMessage
 	// Golden is the file with the JSON that the first result must equal, which is Exactly; "" for none. Exactly is nil
 	// if there is no such file yet.
 	Golden string
@@ -63,10 +65,10 @@ type TestCase struct {
 var TestTime = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 var (
-	testFileFields  = []string{"script", "name", "defaults", "cases"}
-	worldFields     = []string{"config", "values", "now", "seed"}
-	caseFields      = slices.Concat([]string{"name", "request", "args", "gateway", "expect", "exactly", "golden", "matches", "decision", "error"}, worldFields)
-	caseErrorFields = []string{"kind", "line", "message"}
+	testFileFields  = fieldsOf[TestDocument]()
+	worldFields     = fieldsOf[TestWorld]()
+	caseFields      = fieldsOf[TestCaseDocument]()
+	caseErrorFields = fieldsOf[TestError]()
 )
 
 // testFileEnds are how names of test files end.
@@ -257,11 +259,13 @@ func (d *decoder) testCase(n *yaml.Node, path string, c TestCase) TestCase {
 		d.fault(expect, path+".expect", "null cannot be expected: write exactly: null, or leave expect out")
 	}
 	c.Exactly = d.json(valueOf(n, "exactly"), path+".exactly") // null is a value, too
+	_ = d.list(fields["results"], path+".results")             // reports what is no list
+	c.Results = d.json(fields["results"], path+".results")
 	d.golden(fields["golden"], path+".golden", &c)
 	d.matches(fields["matches"], path+".matches", &c)
 	d.caseError(fields["error"], path+".error", &c)
-	if c.Error != "" && (c.Expect != nil || c.Exactly != nil || c.Golden != "" || c.Matches != nil) {
-		d.fault(fields["error"], path+".error", "a call that fails has no result: leave out error, or all of expect, exactly, golden and matches")
+	if c.Error != "" && (c.Expect != nil || c.Exactly != nil || c.Results != nil || c.Golden != "" || c.Matches != nil) {
+		d.fault(fields["error"], path+".error", "a call that fails has no result: leave out error, or all of expect, exactly, results, golden and matches")
 	}
 	d.decision(n, fields, path, &c)
 	return c
@@ -309,7 +313,7 @@ func (d *decoder) decision(n *yaml.Node, fields map[string]*yaml.Node, path stri
 		d.fault(gateway, path+".gateway", "there is no decision: add what it must have, such as decision: {allow: true}")
 		return
 	}
-	for _, other := range []string{"request", "args", "expect", "exactly", "golden", "matches", "error"} {
+	for _, other := range []string{"request", "args", "expect", "exactly", "results", "golden", "matches", "error"} {
 		if valueOf(n, other) != nil {
 			d.fault(valueOf(n, other), path+"."+other, "a case with a gateway has no %s: decision says all that the gateway does, and its reason is the kind of error", other)
 		}

@@ -123,7 +123,27 @@ func callError(err error, m *meter) *script.Error {
 		e.Line = lineOf(api.StackTrace)
 	}
 	e.Message = clip(e.Message)
+	if e.Kind == script.Script {
+		e.Stack = stackOf(api.StackTrace)
+	}
 	return e
+}
+
+// tracedFunction is a line of gopher-lua's tracebacks about a function of the script.
+var tracedFunction = regexp.MustCompile(`(?m)^\t` + chunkName + `:(\d+): in (?:function '(.*)'|function <` + chunkName + `:(\d+)>|.*)$`)
+
+// stackOf returns the functions of the script in a traceback.
+func stackOf(trace string) (stack []script.Frame) {
+	for _, m := range tracedFunction.FindAllStringSubmatch(trace, script.MaxFrames) {
+		f := script.Frame{Function: m[2]}
+		f.Line, _ = strconv.Atoi(m[1])
+		if m[3] != "" {
+			f.Function = "<line " + m[3] + ">"
+		}
+		f.Function = strings.ToValidUTF8(f.Function[:min(len(f.Function), script.MaxFunctionBytes)], "")
+		stack = append(stack, f)
+	}
+	return stack
 }
 
 // clip shortens a message and makes it valid UTF-8.

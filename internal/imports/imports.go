@@ -156,7 +156,7 @@ func onlyTimes(f *scripttest.Failure) bool {
 
 // takeTimes makes the times of the result what the case expects.
 func takeTimes(c *manifest.TestCase, f *scripttest.Failure) {
-	for _, expected := range []*json.RawMessage{&c.Expect, &c.Exactly} {
+	for _, expected := range []*json.RawMessage{&c.Expect, &c.Exactly, &c.Results} {
 		if *expected == nil {
 			continue
 		}
@@ -283,13 +283,14 @@ func (s *Script) testText() ([]byte, error) {
 		Args    []json.RawMessage `json:"args,omitempty"`
 		Expect  json.RawMessage   `json:"expect,omitempty"`
 		Exactly json.RawMessage   `json:"exactly,omitempty"`
+		Results json.RawMessage   `json:"results,omitempty"`
 	}
 	doc := struct {
 		Cases []caseDoc `json:"cases"`
 	}{}
 	for i := range s.Cases {
 		c := &s.Cases[i]
-		d := caseDoc{Name: c.Name, Expect: c.Expect, Exactly: c.Exactly}
+		d := caseDoc{Name: c.Name, Expect: c.Expect, Exactly: c.Exactly, Results: c.Results}
 		if len(c.Args) == 1 {
 			d.Request = c.Args[0]
 		} else {
@@ -313,19 +314,19 @@ func object(path string) (json.RawMessage, error) {
 	return kyaml.YAMLToJSON(data)
 }
 
-// lines returns the lines in which the items of a list begin: lines of the file, by the name of the list.
-func lines(data []byte, list string) (found []int) {
-	var doc yaml.Node
-	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+// lines returns the lines in which the items of a list begin: lines of the file, by the names that lead to the list.
+func lines(data []byte, path ...string) (found []int) {
+	n := &yaml.Node{}
+	if yaml.Unmarshal(data, n) != nil {
 		return nil
 	}
-	members := doc.Content[0].Content
-	for i := 0; i+1 < len(members); i += 2 {
-		if members[i].Value == list {
-			for _, item := range members[i+1].Content {
-				found = append(found, item.Line)
-			}
+	for _, name := range path {
+		if n = member(n, name); n == nil {
+			return nil
 		}
+	}
+	for _, item := range n.Content {
+		found = append(found, item.Line)
 	}
 	return found
 }

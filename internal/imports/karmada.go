@@ -2,8 +2,10 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -23,19 +25,20 @@ type karmadaOperation struct {
 	name       string // of the script
 	function   string
 	output     string   // member of the output of a test
+	second     string   // member for the second result; "" for none
 	parameters []string // members of a test
 }
 
 // karmadaOperations are all operations, by their names in tests.
 var karmadaOperations = map[string]karmadaOperation{
-	"InterpretReplica":    {"replicaResource", "replicas", "GetReplicas", "replica", []string{"desiredObj"}},
-	"InterpretComponent":  {"componentResource", "components", "GetComponents", "components", []string{"desiredObj"}},
-	"ReviseReplica":       {"replicaRevision", "revise", "ReviseReplica", "", []string{"desiredObj", "inputReplicas"}},
-	"Retain":              {"retention", "retain", "Retain", "retained", []string{"desiredObj", "observedObj"}},
-	"AggregateStatus":     {"statusAggregation", "aggregate", "AggregateStatus", "aggregatedStatus", []string{"desiredObj", "statusItems"}},
-	"InterpretStatus":     {"statusReflection", "status", "ReflectStatus", "status", []string{"observedObj"}},
-	"InterpretHealth":     {"healthInterpretation", "health", "InterpretHealth", "healthy", []string{"observedObj"}},
-	"InterpretDependency": {"dependencyInterpretation", "dependencies", "GetDependencies", "dependencies", []string{"desiredObj"}},
+	"InterpretReplica":    {"replicaResource", "replicas", "GetReplicas", "replica", "requires", []string{"desiredObj"}},
+	"InterpretComponent":  {"componentResource", "components", "GetComponents", "components", "", []string{"desiredObj"}},
+	"ReviseReplica":       {"replicaRevision", "revise", "ReviseReplica", "", "", []string{"desiredObj", "inputReplicas"}},
+	"Retain":              {"retention", "retain", "Retain", "retained", "", []string{"desiredObj", "observedObj"}},
+	"AggregateStatus":     {"statusAggregation", "aggregate", "AggregateStatus", "aggregatedStatus", "", []string{"desiredObj", "statusItems"}},
+	"InterpretStatus":     {"statusReflection", "status", "ReflectStatus", "status", "", []string{"observedObj"}},
+	"InterpretHealth":     {"healthInterpretation", "health", "InterpretHealth", "healthy", "", []string{"observedObj"}},
+	"InterpretDependency": {"dependencyInterpretation", "dependencies", "GetDependencies", "dependencies", "", []string{"desiredObj"}},
 }
 
 // karmadaDoc is a customization, or a test of one.
@@ -208,25 +211,33 @@ func (b *Bundle) karmadaTest(p *karmadaPart, scripts map[string]*Script) {
 		c.Args = append(c.Args, value)
 	}
 	s := scripts[target.script(op)]
-	switch output := p.doc.Output[op.output]; {
-	case s == nil:
+	if s == nil {
 		b.leave(p.file, line, "there is no script of %s %s for %s", target.APIVersion, target.Kind, p.doc.Operation)
 		return
-	case op.output == "": // the output is the part of the object that is looked at
-		if err := set(&c.Expect, p.doc.Output); err != nil || p.doc.Output == nil {
-			b.leave(p.file, line, "the test %q has no output", p.doc.Name)
-			return
-		}
-	case output == nil:
-		b.leave(p.file, line, "the output of the test %q has no %s", p.doc.Name, op.output)
+	}
+	if err := p.expect(op, &c); err != nil {
+		b.leave(p.file, line, "%v", err)
 		return
-	default:
-		c.Exactly = output
 	}
 	s.addCase(c)
-	for other := range p.doc.Output {
-		if op.output != "" && other != op.output {
-			b.leave(p.file, line, "a test here is about the first result: the output %s of %q is not checked", other, p.doc.Name)
+	for _, other := range sortedKeys(p.doc.Output) {
+		if op.output != "" && other != op.output && other != op.second {
+			b.leave(p.file, line, "%s returns no %s: this output of %q is not checked", op.function, other, p.doc.Name)
 		}
 	}
+}
+
+// expect makes the output of the test what the case expects.
+func (p *karmadaPart) expect(op karmadaOperation, c *manifest.TestCase) error {
+	output, second := p.doc.Output[op.output], p.doc.Output[op.second]
+	switch {
+	case op.output == "" && p.doc.Output != nil: // the output is the part of the object that is looked at
+		return set(&c.Expect, p.doc.Output)
+	case output == nil:
+		return fmt.Errorf("the output of the test %q has no %s", p.doc.Name, cmp.Or(op.output, "member"))
+	case second != nil:
+		return set(&c.Results, []json.RawMessage{output, second})
+	}
+	c.Exactly = output
+	return nil
 }

@@ -114,15 +114,15 @@ func (b *Bundle) kruiseCases(s *Script, path string) {
 		b.leave(path, 0, "%v", err)
 		return
 	}
-	at := lines(data, "expected")
+	at, expected := lines(data, "rollout", "spec", "strategy", "canary", "steps"), lines(data, "expected")
 	for i, step := range steps {
 		if i >= len(t.Expected) {
-			b.leave(path, 0, "step %d has no expected resource", i+1)
+			b.leave(path, lineOf(at, i), "step %d has no expected resource", i+1)
 			continue
 		}
 		weight, err := step.weight()
 		if err != nil {
-			b.leave(path, 0, "step %d: %v", i+1, err)
+			b.leave(path, lineOf(at, i), "step %d: %v", i+1, err)
 			continue
 		}
 		obj := map[string]any{
@@ -131,7 +131,7 @@ func (b *Bundle) kruiseCases(s *Script, path string) {
 		if step.Matches != nil {
 			obj["matches"] = step.Matches
 		}
-		c := manifest.TestCase{File: path, Line: lineOf(at, i), Args: make([]json.RawMessage, 1)}
+		c := manifest.TestCase{File: path, Line: lineOf(expected, i), Args: make([]json.RawMessage, 1)}
 		c.Name = fmt.Sprintf("%s, step %d", strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), i+1)
 		if err := set(&c.Args[0], map[string]any{"obj": obj}); err != nil {
 			b.leave(path, 0, "%v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -16,6 +17,7 @@ type Program struct {
 	spec    script.Spec
 	number  uint64
 	program engine.Program
+	source  []byte
 }
 
 // Compile compiles the version. An error is one of the engine's.
@@ -24,7 +26,7 @@ func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Program{spec: edition.Spec, number: edition.Number, program: program}, nil
+	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source}, nil
 }
 
 // Engine returns the engine's program.
@@ -79,6 +81,7 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 			break
 		}
 	}
+	lua.NameStack(err, p.source)
 	for _, l := range h.lines { // those of the last try
 		c.Log(l.level, l.message)
 	}

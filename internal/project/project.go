@@ -89,6 +89,18 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
+// Document is a .scriptorium.yaml: the settings of the folder and of those below it.
+type Document struct {
+	// What scriptctl lint reports.
+	Lint LintDocument `json:"lint,omitempty" yaml:"lint"`
+}
+
+// LintDocument is the settings of lint. internal/schema has the comments of fields as descriptions.
+type LintDocument struct {
+	// Levels of rules, by their codes or names: off, warning or error.
+	Rules map[string]yaml.Node `json:"rules,omitempty" yaml:"rules"`
+}
+
 // parse reads a file such as
 //
 //	lint:
@@ -96,11 +108,7 @@ func read(path string) ([]byte, error) {
 //	    W009: off
 //	    unused-local: error
 func parse(path string, data []byte) (*Config, error) {
-	var doc struct {
-		Lint struct {
-			Rules map[string]yaml.Node `yaml:"rules"`
-		} `yaml:"lint"`
-	}
+	var doc Document
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -166,7 +167,9 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	result, err := client.Call(ctx, ref.String(), args...)
 	if err != nil {
 		what := called(ctx, client, ref, err)
-		return callView{}, &agentError{agent: socket, source: a.sourceLine(ctx, what.ref, what.line), err: a.callError(socket, what, o, err)}
+		source := a.sourceOf(ctx, what.ref, what.line)
+		lua.NameStack(err, source)
+		return callView{}, &agentError{agent: socket, source: source, err: a.callError(socket, what, o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -227,7 +230,7 @@ func (a *app) agentOrigin(o *callOptions) string {
 // agentError is an error of a call, with the agent's socket.
 type agentError struct {
 	agent  string
-	source string // the text of the line in which the script failed; "" if it is not known
+	source []byte // of the script that failed; nil if it is not known
 	err    error
 }
 

@@ -1,6 +1,7 @@
 package scriptctl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,6 +25,36 @@ type errorBody struct {
 	Line    int         `json:"line,omitempty"` // of the file, or else of the script
 	Column  int         `json:"column,omitempty"`
 	Source  string      `json:"source,omitempty"` // the text of the line
+	// Stack is the functions that the script was in, if these are several: the innermost first.
+	Stack []calledFunction `json:"stack,omitempty"`
+}
+
+// calledFunction is a function of a script that was called.
+type calledFunction struct {
+	Function string `json:"function"` // "main" is the one that the call began with
+	Line     int    `json:"line"`     // of the error's file, or else of the script
+	Source   string `json:"source,omitempty"`
+}
+
+// text returns the frame in one line; file is "" if it is not known.
+func (f *calledFunction) text(file string) string {
+	where := fmt.Sprintf("line %d", f.Line)
+	if file != "" {
+		where = fmt.Sprintf("%s:%d", file, f.Line)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("in %s, %s: %s", f.Function, where, strings.TrimSpace(f.Source)), ": ")
+}
+
+// viewOfStack returns the functions of a stack; nil if there is only one. text has their lines, and is nil if it is not
+// known.
+func viewOfStack(stack []script.Frame, text []byte) (all []calledFunction) {
+	if len(stack) < 2 {
+		return nil
+	}
+	for _, f := range stack {
+		all = append(all, calledFunction{cmp.Or(f.Function, "main"), f.Line, lineOf(text, f.Line)})
+	}
+	return all
 }
 
 func viewOfError(err error) errorView {
@@ -39,10 +70,11 @@ func viewOfError(err error) errorView {
 	if e, ok := errors.AsType[*manifest.Error](err); ok {
 		body.Field, body.Message = e.Field, e.Message
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column
-		body.Source = lineOfFile(e.File, e.Line)
+		file, _ := manifest.ReadFile(e.File) // without it the error has no excerpt
+		body.Source, body.Stack = lineOf(file, e.Line), viewOfStack(e.Stack, file)
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
-		body.Agent, body.Source = failed.agent, failed.source
+		body.Agent, body.Source, body.Stack = failed.agent, lineOf(failed.source, body.Line), viewOfStack(script.AsError(err).Stack, failed.source)
 		if body.Kind != script.Unavailable { // which says where nobody answers, and what to do
 			body.Message = script.AsError(err).Message
 		}
@@ -72,6 +104,11 @@ func (a *app) printError(err error) {
 		a.report("error: "+text(e), view)
 		if shown := excerpt(view.Error.Source, view.Error.Line, view.Error.Column); shown != "" && !a.forPrograms() {
 			fmt.Fprintln(a.Err, printable(shown))
+		}
+		for _, f := range view.Error.Stack {
+			if !a.forPrograms() {
+				fmt.Fprintln(a.Err, "  "+plain(f.text(view.Error.File)))
+			}
 		}
 	}
 }

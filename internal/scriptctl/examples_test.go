@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -147,6 +148,38 @@ func TestExampleOverRedis(t *testing.T) {
 	got, err := client.Do(t.Context(), "FCALL", "acme/route", 0, fromGateway("/api/cart", nil)).Text()
 	if err != nil || got != `{"upstream":"cart"}` {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestExampleOfKruise: an agent and scriptctl krm make the same canary route.
+func TestExampleOfKruise(t *testing.T) {
+	const dir = "../../examples/kruise/"
+	if stdout, stderr, code := run(t, "test", dir); code != 0 || !strings.HasPrefix(stdout, "ok ") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	request, err := os.ReadFile(dir + "requests/step.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.run("", "publish", dir+"canary-route.yaml", "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	type route struct{ Spec any }
+	var called, made route
+	out, code := p.run("", "call", "acme/canary-route", string(request), "--agent-socket", filepath.Join(p.dir, "agent-1", "grpc.sock"))
+	if err := json.Unmarshal([]byte(out), &called); code != 0 || err != nil {
+		t.Fatalf("%d: %s, %v", code, out, err)
+	}
+	stdout, stderr, code := run(t, "krm", "-f", dir+"canary-route.yaml", dir+"requests/virtualservice.yaml")
+	if err := kyaml.Unmarshal([]byte(stdout), &made); code != 0 || err != nil {
+		t.Fatalf("%d: %s%s, %v", code, stdout, stderr, err)
+	}
+	want := decode(t, []byte(`{"hosts":["shop.example"],"http":[{"route":[{"destination":{"host":"shop"},"weight":80},{"destination":{"host":"shop-canary"},"weight":20}]}]}`))
+	for by, got := range map[string]any{"the agent": called.Spec, "krm": made.Spec} {
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("by %s: %s", by, d)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -22,18 +21,6 @@ func lineOf(text []byte, line int) string {
 		}
 	}
 	return ""
-}
-
-// lineOfFile returns a line of a file; "" if it cannot be read.
-func lineOfFile(path string, line int) string {
-	if line <= 0 {
-		return ""
-	}
-	data, err := manifest.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return lineOf(data, line)
 }
 
 // excerpt returns the line with its number, and a mark below the column if that is known.
@@ -55,21 +42,22 @@ func excerpt(text string, line, column int) string {
 	return shown
 }
 
-// sourceLine returns the line of a script's source in which a call failed; "" if the registry does not hand it out.
-func (a *app) sourceLine(ctx context.Context, ref script.Ref, line int) string {
+// sourceOf returns the source of a script that failed in the line; nil if that is 0, or if the registry does not hand it
+// out.
+func (a *app) sourceOf(ctx context.Context, ref script.Ref, line int) []byte {
 	if line <= 0 {
-		return ""
+		return nil
 	}
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	client, err := a.connect()
 	if err != nil {
-		return ""
+		return nil
 	}
 	edition, err := client.Source(ctx, ref)
 	if err != nil {
-		return ""
+		return nil
 	}
-	return lineOf(edition.Source, line)
+	return edition.Source
 }

@@ -27,6 +27,10 @@ type failure struct {
 		Line    int         `json:"line"`
 		Column  int         `json:"column"`
 		Source  string
+		Stack   []struct {
+			Function, Source string
+			Line             int
+		}
 	} `json:"error"`
 	ExitCode int `json:"exitCode"`
 }
@@ -76,6 +80,7 @@ var failing = map[string]string{
 	"lint":               "DIR/none.yaml",
 	"explain":            "W999",
 	"krm":                "-f DIR/none.lua",
+	"schema":             "none",
 	"import argocd":      "DIR/none --tenant acme --out DIR/out",
 	"import kruise":      "DIR/none --tenant acme --out DIR/out",
 	"import karmada":     "DIR/none --tenant acme --out DIR/out",

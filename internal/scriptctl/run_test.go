@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,36 +15,52 @@ import (
 )
 
 // shellWord is a word of a command line in a page.
-var shellWord = regexp.MustCompile(`'([^']*)'|(\S+)`)
+var shellWord = regexp.MustCompile(`(?:'[^']*'|[^'\s])+`)
 
-// TestRunningPage: the transcripts of docs/running-scripts.md are what the commands print. Of what bench
-// prints, only the first words are known.
-func TestRunningPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/running-scripts.md")
-	if err != nil {
-		t.Fatal(err)
+// TestPages: the transcripts of the pages are what the commands print. Of what bench prints, only the first words are
+// known.
+func TestPages(t *testing.T) {
+	slower := map[string]string{"slower.lua": "function handle(request) for i = 1, 1000 do end return {upstream = 'fast'} end"}
+	for page, files := range map[string]map[string]string{"running-scripts": slower, "importing-scripts": {}, "krm": {}} {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile("../../docs/" + page + ".md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			followPage(t, string(text), files)
+		})
 	}
-	files := map[string]string{"slower.lua": "function handle(request) for i = 1, 1000 do end return {upstream = 'fast'} end"}
+}
+
+// shownFile is a file that a page shows, below its name.
+var shownFile = regexp.MustCompile("(?s)`([^`\n]+)`:\n\n```\\w+\n(.*?)```")
+
+// followPage writes the files that the page shows, and some more, and runs its commands.
+func followPage(t *testing.T, page string, files map[string]string) {
+	t.Helper()
+	for _, m := range shownFile.FindAllStringSubmatch(page, -1) {
+		files[m[1]] = m[2]
+	}
 	var transcripts []string
-	for _, m := range regexp.MustCompile("(?s)```(\\w*)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		switch m[1] {
-		case "yaml":
-			files["route.yaml"] = m[2]
-		case "":
+	for _, m := range regexp.MustCompile("(?s)```(\\w*)\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		if m[1] == "" {
 			transcripts = append(transcripts, strings.Split(strings.TrimPrefix(m[2], "$ "), "\n$ ")...)
 		}
 	}
-	if len(transcripts) < 6 {
+	if len(transcripts) < 3 {
 		t.Fatalf("found %d commands", len(transcripts))
 	}
 	t.Chdir(testFolder(t, files))
 	for _, transcript := range transcripts {
 		command, want, _ := strings.Cut(strings.TrimSuffix(transcript, "\n")+"\n", "\n")
 		var args []string
-		for _, m := range shellWord.FindAllStringSubmatch(command, -1)[1:] {
-			args = append(args, m[1]+m[2])
+		for _, word := range shellWord.FindAllString(command, -1)[1:] {
+			args = append(args, strings.ReplaceAll(word, "'", ""))
 		}
 		input, shown := typed(want)
+		if i := slices.Index(args, "<"); i >= 0 {
+			input, args = files[args[i+1]], args[:i]
+		}
 		var out bytes.Buffer
 		scriptctl.Run(t.Context(), scriptctl.Streams{In: strings.NewReader(input), Out: &out, Err: &out, InTerminal: true}, args)
 		got := out.String()

@@ -40,6 +40,7 @@ A test file has these fields:
     now: 2026-01-31T12:00:00Z    # the time, which stands still
     seed: 7                      # where its random numbers begin
     expect: {upstream: fast}     # named members must be so; null: there is no such member
+    results: [{upstream: fast}]  # all results, if the script returns several
     exactly: {upstream: fast}    # the result must equal this, or the JSON of a file:
     golden: results/gold.json    # --update writes it
     matches: {/upstream: ^f}     # RE2 expressions by JSON pointers
@@ -300,6 +301,11 @@ func (t *caseView) write(w io.Writer, all bool) {
 	fmt.Fprintf(w, "%s  %s  %s  %s:%d  %s  %d instructions\n", word, t.Script, plain(t.Name), plain(t.File), t.Line, latency(time.Duration(t.Seconds*float64(time.Second))), t.Instructions)
 	for _, line := range t.reasons() {
 		fmt.Fprintln(w, "      "+plain(line))
+	}
+	if t.Error != nil {
+		for _, f := range t.Error.Stack {
+			fmt.Fprintln(w, "      "+plain(f.text(t.Error.File)))
+		}
 	}
 	if t.Outcome == testFailed || all {
 		for _, l := range t.Logs {

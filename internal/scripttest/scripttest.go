@@ -186,18 +186,23 @@ func (p *pending) check(returned *engine.Result, err error) *Failure {
 		return p.checkError(returned, err)
 	case t.Golden != "" && t.Exactly == nil:
 		return &Failure{Message: fmt.Sprintf("there is no file %s: write it with --update", t.Golden)}
-	case t.Expect == nil && t.Exactly == nil && t.Matches == nil:
+	case t.Expect == nil && t.Exactly == nil && t.Results == nil && t.Matches == nil:
 		return nil
 	}
-	var got any
-	if returned.Len() > 0 {
-		if got, err = jsonvalue.Decode(returned.Value(0)); err != nil {
+	all := make([]any, returned.Len())
+	for i := range all {
+		if all[i], err = jsonvalue.Decode(returned.Value(i)); err != nil {
 			return &Failure{Message: "the result is no JSON: " + err.Error()}
 		}
+	}
+	var got any
+	if len(all) > 0 {
+		got = all[0]
 	}
 	f := &Failure{}
 	f.compare(t.Expect, got, expect.Differences)
 	f.compare(t.Exactly, got, jsonvalue.Differences)
+	f.compare(t.Results, all, jsonvalue.Differences)
 	for _, pointer := range slices.Sorted(maps.Keys(t.Matches)) {
 		f.match(pointer, t.Matches[pointer], got)
 	}

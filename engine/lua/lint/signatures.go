@@ -1,18 +1,21 @@
 package lint
 
 import (
+	"cmp"
+	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/scriptorium-dev/scriptorium/docs/api"
 )
 
-// signatures are the parameters of the functions of libraries: name:type, in brackets if they are optional. "..." takes
-// any number of arguments.
+// signatures are the parameters of Lua's own functions: name:type, in brackets if they are optional. "..." takes any
+// number of arguments. docs/api/scriptorium.lua has those of other functions.
 var signatures = map[string]string{
 	"assert": "v ...", "error": "message [level:number]", "ipairs": "t:table", "next": "t [key]", "pairs": "t",
 	"pcall": "f ...", "rawequal": "a b", "rawget": "t:table key", "rawset": "t:table key value", "require": "name:string",
 	"select": "n ...", "setmetatable": "t:table meta", "getmetatable": "v", "tonumber": "v [base:number]", "tostring": "v",
 	"type": "v", "unpack": "t:table [from:number] [to:number]", "xpcall": "f handler ...",
-	"get_request_header": "name:string", "log_info": "message [fields:table]",
 
 	"string.byte": "s:string [from:number] [to:number]", "string.char": "...", "string.find": "s:string pattern:string [from:number] [plain]",
 	"string.format": "format:string ...", "string.gmatch": "s:string pattern:string", "string.gsub": "s:string pattern:string replacement [most:number]",
@@ -30,18 +33,6 @@ var signatures = map[string]string{
 	"math.sin": "x:number", "math.sinh": "x:number", "math.sqrt": "x:number", "math.tan": "x:number", "math.tanh": "x:number",
 
 	"os.clock": "", "os.date": "[format:string] [time:number]", "os.difftime": "a:number b:number", "os.time": "[t:table]",
-
-	"json.array": "[t:table]", "json.decode": "text:string", "json.encode": "value",
-	"log.error": "message [fields:table]", "log.info": "message [fields:table]", "log.warn": "message [fields:table]",
-	"base64.decode": "text:string", "base64.decode_url": "text:string", "base64.encode": "text:string", "base64.encode_url": "text:string",
-	"re.escape": "text:string", "re.find": "text:string pattern:string [from:number]", "re.gsub": "text:string pattern:string replacement [most:number]",
-	"re.match": "text:string pattern:string [from:number]", "re.test": "text:string pattern:string",
-	"crypto.equal": "a:string b:string", "crypto.hex": "text:string", "crypto.hmac": "algorithm:string key:string text:string [encoding:string]",
-	"crypto.md5": "text:string [encoding:string]", "crypto.random": "n:number [encoding:string]", "crypto.sha1": "text:string [encoding:string]",
-	"crypto.sha256": "text:string [encoding:string]", "crypto.sha512": "text:string [encoding:string]", "crypto.unhex": "text:string", "crypto.uuid": "[version:number]",
-	"time.duration": "text:string", "time.format": "seconds:number [format:string]", "time.monotonic": "", "time.now": "", "time.parse": "text:string [format:string]",
-	"kv.get": "key:string", "kv.json": "key:string", "kv.keys": "[prefix:string] [after:string]",
-	"counter.add": "name:string [n:number]", "counter.get": "name:string", "ratelimit.allow": "key:string options:table",
 
 	"coroutine.create": "f:function", "coroutine.resume": "co ...", "coroutine.running": "", "coroutine.status": "co",
 	"coroutine.wrap": "f:function", "coroutine.yield": "...",
@@ -61,7 +52,7 @@ type signature struct {
 }
 
 var parsed = sync.OnceValue(func() map[string]*signature {
-	all := map[string]*signature{}
+	all := defined(api.Definitions)
 	for name, text := range signatures {
 		s := &signature{}
 		for field := range strings.FieldsSeq(text) {
@@ -82,21 +73,81 @@ var parsed = sync.OnceValue(func() map[string]*signature {
 	return all
 })
 
-// String returns the parameters as a person writes them: "s, n [, from]".
+var (
+	// annotated is a function with its annotations for the Lua language server.
+	annotated = regexp.MustCompile(`(?m)((?:^---.*\n)*)^function ([\w.]+)\(`)
+	// ofParameter is the name, "?" and the type of a parameter.
+	ofParameter = regexp.MustCompile(`(?m)^---@param (\w+|\.\.\.)(\??) (\S+)`)
+	// named is a type with a name, and what it stands for; a class without one is a table.
+	named = regexp.MustCompile(`(?m)^---@(?:alias|class|generic) ([\w.]+)(?::| |$)(.*)$`)
+)
+
+// defined returns the functions of a file with annotations.
+func defined(text string) map[string]*signature {
+	types := map[string]string{}
+	for _, m := range named.FindAllStringSubmatch(text, -1) {
+		types[m[1]] = kindOf(types, cmp.Or(strings.TrimSpace(m[2]), kindOfTable))
+	}
+	all := map[string]*signature{}
+	for _, m := range annotated.FindAllStringSubmatch(text, -1) {
+		s := &signature{}
+		for _, p := range ofParameter.FindAllStringSubmatch(m[1], -1) {
+			if p[1] == "..." {
+				s.rest = true
+				continue
+			}
+			s.parameters = append(s.parameters, parameter{name: p[1], kind: kindOf(types, p[3]), optional: p[2] != ""})
+			if p[2] == "" {
+				s.least++
+			}
+		}
+		all[m[2]] = s
+	}
+	return all
+}
+
+// kindOf returns what all alternatives of a type are; "" if they differ.
+func kindOf(types map[string]string, text string) (kind string) {
+	for i, one := range strings.Split(text, "|") {
+		known, isNamed := types[one]
+		switch {
+		case isNamed:
+		case one == kindOfText || strings.HasPrefix(one, `"`):
+			known = kindOfText
+		case one == kindOfNumber || one == "integer" || strings.Trim(one, "0123456789") == "":
+			known = kindOfNumber
+		case strings.HasPrefix(one, kindOfTable):
+			known = kindOfTable
+		case strings.HasPrefix(one, "fun("):
+			known = kindOfFunction
+		}
+		if i > 0 && known != kind {
+			return ""
+		}
+		kind = known
+	}
+	return kind
+}
+
+// String returns the parameters as a person writes them: "s, n [, from [, to]]".
 func (s *signature) String() string {
 	var b strings.Builder
+	optional := 0
 	for i, p := range s.parameters {
 		switch {
 		case p.optional && i > 0:
-			b.WriteString(" [, " + p.name + "]")
+			b.WriteString(" [, ")
 		case p.optional:
-			b.WriteString("[" + p.name + "]")
+			b.WriteString("[")
 		case i > 0:
-			b.WriteString(", " + p.name)
-		default:
-			b.WriteString(p.name)
+			b.WriteString(", ")
+		}
+		b.WriteString(p.name)
+		if p.optional {
+			optional++
 		}
 	}
+	b.WriteString(strings.Repeat("]", optional))
 	if s.rest {
 		if b.Len() > 0 {
 			b.WriteString(", ")

@@ -2,16 +2,16 @@ package lint
 
 import (
 	"os"
-	"regexp"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/docs/api"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 )
 
-// TestSignatures: there is one for each function that scripts have, and those of our own libraries are as in the
-// annotations for the Lua language server.
+// TestSignatures: there is one for each function that scripts have, and no other.
 func TestSignatures(t *testing.T) {
 	const list = `local names = {}
 for name, v in pairs(_G) do
@@ -40,41 +40,54 @@ return table.concat(names, " ")`
 			t.Errorf("%s has no signature", name)
 		}
 	}
-	for name := range signatures {
+	for name := range parsed() {
 		if !there[name] && !lua.HasGlobal(name) {
 			t.Errorf("scripts have no %s", name)
 		}
 	}
-	annotated(t)
 }
 
-var annotation = regexp.MustCompile(`(?m)((?:^---.*\n)*)^function ([\w.]+)\((.*)\) end$`)
-
-func annotated(t *testing.T) {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/api/scriptorium.lua")
+// TestPagesHaveSignatures: the page of each function shows its parameters, as the definitions have them.
+func TestPagesHaveSignatures(t *testing.T) {
+	var pages strings.Builder
+	files, err := filepath.Glob("../../../docs/api/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := annotation.FindAllStringSubmatch(string(text), -1)
-	if len(found) < 30 {
-		t.Fatalf("found %d functions: is the file written in another way?", len(found))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages.Write(text)
 	}
-	for _, m := range found {
-		s := parsed()[m[2]]
-		if s == nil {
-			t.Errorf("%s has no signature", m[2])
-			continue
+	functions := defined(api.Definitions)
+	if len(functions) < 30 {
+		t.Fatalf("found %d functions: is the file written in another way?", len(functions))
+	}
+	for name, s := range functions {
+		if line := name + "(" + s.String() + ")"; !strings.Contains(pages.String(), "\n    "+line) {
+			t.Errorf("no page in docs/api shows %s", line)
 		}
-		var names []string
-		for _, p := range s.parameters {
-			names = append(names, p.name)
-			if optional := strings.Contains(m[1], "@param "+p.name+"? "); optional != p.optional {
-				t.Errorf("%s, %s: optional is %v in the annotations", m[2], p.name, optional)
+	}
+}
+
+func TestDefinedTypes(t *testing.T) {
+	for name, want := range map[string]string{
+		"json.array": "[t table]", "re.gsub": "text string pattern string replacement  [most number]", "ratelimit.allow": "key string options table",
+		"crypto.hmac": "algorithm string key string text string [encoding string]", "crypto.uuid": "[version number]", "log.info": "message  [fields table]",
+		"time.now": "", "kv.get": "key string",
+	} {
+		var got []string
+		for _, p := range parsed()[name].parameters {
+			text := p.name + " " + p.kind
+			if p.optional {
+				text = "[" + text + "]"
 			}
+			got = append(got, text)
 		}
-		if got := strings.Join(names, ", "); got != m[3] {
-			t.Errorf("%s has the parameters %s, and %s in the annotations", m[2], got, m[3])
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s has the parameters %s, want %s", name, s, want)
 		}
 	}
 }

@@ -4104,8 +4104,10 @@ type Error struct {
 	Field   string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Where in the script, from 1; 0 when unknown.
-	Line          int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	Column        int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	Line   int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	// The functions that the script was in, the innermost first; at most 10. Only answers to calls over gRPC have it.
+	Stack         []*Frame `protobuf:"bytes,6,rep,name=stack,proto3" json:"stack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4171,6 +4173,68 @@ func (x *Error) GetLine() int32 {
 func (x *Error) GetColumn() int32 {
 	if x != nil {
 		return x.Column
+	}
+	return 0
+}
+
+func (x *Error) GetStack() []*Frame {
+	if x != nil {
+		return x.Stack
+	}
+	return nil
+}
+
+// A function of a script that was called.
+type Frame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name; "<line 7>" for the function without a name that begins there, and "" for the one that the call began with.
+	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
+	// The line that runs in it.
+	Line          int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frame) Reset() {
+	*x = Frame{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frame) ProtoMessage() {}
+
+func (x *Frame) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
+func (*Frame) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Frame) GetFunction() string {
+	if x != nil {
+		return x.Function
+	}
+	return ""
+}
+
+func (x *Frame) GetLine() int32 {
+	if x != nil {
+		return x.Line
 	}
 	return 0
 }
@@ -4570,13 +4634,17 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04text\x18\x10 \x01(\tR\x04text\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\xab\x01\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06column\x18\x05 \x01(\x05R\x06columnBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
+	"\x06column\x18\x05 \x01(\x05R\x06column\x122\n" +
+	"\x05stack\x18\x06 \x03(\v2\x1c.scriptorium.script.v1.FrameR\x05stack\"7\n" +
+	"\x05Frame\x12\x1a\n" +
+	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x05R\x04lineBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
 
 var (
 	file_proto_script_v1_script_proto_rawDescOnce sync.Once
@@ -4590,7 +4658,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4635,31 +4703,32 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Event)(nil),                 // 40: scriptorium.script.v1.Event
 	(*Source)(nil),                // 41: scriptorium.script.v1.Source
 	(*Error)(nil),                 // 42: scriptorium.script.v1.Error
-	nil,                           // 43: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 44: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 45: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 46: scriptorium.script.v1.ShadowShare.SelectorEntry
-	nil,                           // 47: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
+	(*Frame)(nil),                 // 43: scriptorium.script.v1.Frame
+	nil,                           // 44: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 45: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 46: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 47: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 48: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	48, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	49, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	48, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	49, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	48, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	48, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	49, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	49, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	48, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	49, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
-	43, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	44, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
 	16, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
@@ -4668,13 +4737,13 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	16, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	48, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	48, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	49, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	49, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	44, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	48, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	48, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	48, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	45, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	49, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	49, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	49, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
 	29, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
 	35, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
 	16, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
@@ -4685,37 +4754,38 @@ var file_proto_script_v1_script_proto_depIdxs = []int32{
 	24, // 38: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
 	19, // 39: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
 	19, // 40: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	49, // 41: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	50, // 41: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
 	17, // 42: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
 	22, // 43: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
 	23, // 44: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
-	48, // 45: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
-	49, // 46: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	45, // 47: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	49, // 45: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	50, // 46: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	46, // 47: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
 	27, // 48: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
 	26, // 49: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
 	25, // 50: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
-	46, // 51: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
-	47, // 52: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	49, // 53: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	48, // 54: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	47, // 51: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	48, // 52: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	50, // 53: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	49, // 54: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
 	32, // 55: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	48, // 56: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	49, // 56: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
 	34, // 57: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	48, // 58: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	49, // 58: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
 	29, // 59: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
 	14, // 60: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
 	36, // 61: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
 	37, // 62: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	48, // 63: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	48, // 64: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	48, // 65: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	48, // 66: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	49, // 63: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	49, // 64: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	49, // 65: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	49, // 66: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	43, // 67: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4731,7 +4801,7 @@ func file_proto_script_v1_script_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
