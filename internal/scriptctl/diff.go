@@ -28,7 +28,7 @@ FROM with the active version. Equal versions print nothing.`,
 		Args:              wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]"),
 		ValidArgsFunction: a.completeNameThenVersions(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, from, err := nameAndVersion(args[:min(2, len(args))])
+			name, from, err := a.nameAndVersion(args[:min(2, len(args))])
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/internal/contexts"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -40,6 +41,9 @@ func viewOfError(err error) errorView {
 		body.Field, body.Message = e.Field, e.Message
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column
 		body.Source = lineOfFile(e.File, e.Line)
+	}
+	if e, ok := errors.AsType[*contexts.Error](err); ok {
+		body.Field, body.Message, body.File, body.Line = e.Field, e.Message, e.File, e.Line
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
 		body.Agent, body.Source = failed.agent, failed.source
