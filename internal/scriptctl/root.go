@@ -159,7 +159,7 @@ func (a *app) root() *cobra.Command {
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),
 		a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand(), a.profileCommand())
-	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.checkCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
 	if a.byKubectl {
 		asPlugin(root)
