@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // FileName is the name of the file.
@@ -36,6 +37,9 @@ const (
 
 // Config is what the file sets. The zero value is what there is without a file.
 type Config struct {
+	// Project is whose scripts the folder's are; "" for none.
+	Project string
+
 	levels map[string]Level // by the codes of rules
 }
 
@@ -91,13 +95,15 @@ func read(path string) ([]byte, error) {
 
 // parse reads a file such as
 //
+//	project: shop
 //	lint:
 //	  rules:
 //	    W009: off
 //	    unused-local: error
 func parse(path string, data []byte) (*Config, error) {
 	var doc struct {
-		Lint struct {
+		Project yaml.Node `yaml:"project"`
+		Lint    struct {
 			Rules map[string]yaml.Node `yaml:"rules"`
 		} `yaml:"lint"`
 	}
@@ -106,8 +112,13 @@ func parse(path string, data []byte) (*Config, error) {
 	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, &manifest.Error{File: path, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	c := &Config{levels: map[string]Level{}}
+	c := &Config{Project: doc.Project.Value, levels: map[string]Level{}}
 	var faults []error
+	if n := doc.Project; n.Kind != 0 {
+		if err := script.ValidateLabel("project", n.Value); err != nil {
+			faults = append(faults, &manifest.Error{File: path, Line: n.Line, Column: n.Column, Field: "project", Message: script.AsError(err).Message})
+		}
+	}
 	for name, value := range doc.Lint.Rules {
 		fault := func(format string, args ...any) {
 			faults = append(faults, &manifest.Error{File: path, Line: value.Line, Column: value.Column, Field: "lint.rules." + name, Message: fmt.Sprintf(format, args...)})

@@ -132,6 +132,7 @@ var failing = map[string]string{
 	"audit":                  "",
 	"export":                 "-f DIR/new.tar",
 	"doctor":                 "",
+	"init":                   "DIR/route.yaml",
 	"check":                  "",
 	"freeze":                 "",
 	"thaw":                   "",
