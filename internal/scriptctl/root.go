@@ -60,7 +60,7 @@ notices {"notice": {"message"}}.
 
 Exit codes:
   0  done
-  1  anything else went wrong
+  1  anything else went wrong; diff -f, apply --dry-run of a project: there is a change
   2  usage: a flag, an argument or a file is wrong; nothing was sent
   3  no such script or version
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
