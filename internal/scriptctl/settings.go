@@ -52,7 +52,7 @@ func (a *app) loadConfig(mustExist bool) (*contexts.File, string, error) {
 		return &contexts.File{}, "", err
 	}
 	file, err := contexts.Load(path)
-	if contexts.Missing(err) && !(named && mustExist) {
+	if contexts.Missing(err) && (!named || !mustExist) {
 		return &contexts.File{}, path, nil
 	}
 	if err != nil && named {
