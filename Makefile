@@ -8,6 +8,8 @@ comma := ,
 VERSION ?=
 LDFLAGS := $(if $(VERSION),-X github.com/scriptorium-dev/scriptorium/internal/version.release=$(VERSION))
 COMMANDS := scriptorium registryd agentd scriptctl scriptorium-krm operator
+# The plugin of kubectl is scriptctl by another name.
+PLUGIN := kubectl-scriptorium
 # What `make dist` and `make images` are for: commas between several.
 PLATFORMS ?= linux/amd64,linux/arm64
 # Of the images: NAMES/registryd:TAG and so on, and what docker buildx does with them
@@ -43,7 +45,7 @@ demo: first-build bin/scriptorium ## Show the whole path, unattended, in under 2
 	@exec bin/scriptorium demo $(ARGS)
 
 .PHONY: build
-build: $(COMMANDS:%=bin/%) ## Build all commands into bin/
+build: $(COMMANDS:%=bin/%) bin/$(PLUGIN) ## Build all commands into bin/
 
 DISTS := $(addprefix dist/,$(subst $(comma), ,$(PLATFORMS)))
 
@@ -55,6 +57,7 @@ dist: $(DISTS) ## Build all commands for PLATFORMS into dist/, static
 $(DISTS): dist/%:
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
+	ln -sf scriptctl $@/$(PLUGIN)
 
 IMAGES := registryd agentd operator scriptorium-krm
 
@@ -271,6 +274,9 @@ verify-prose: bin/vale ## Check the prose of pages and help texts
 .PHONY: $(COMMANDS:%=bin/%)
 $(COMMANDS:%=bin/%): bin/%:
 	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+bin/$(PLUGIN): bin/scriptctl
+	@ln -sf scriptctl $@
 
 # Tools are built once into the user's cache; bin/ has links to them.
 TOOLS := buf controller-gen golangci-lint protoc-gen-go protoc-gen-go-grpc vale

@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // FileName is the name of the file.
@@ -36,6 +37,9 @@ const (
 
 // Config is what the file sets. The zero value is what there is without a file.
 type Config struct {
+	// Project is whose scripts the folder's are; "" for none.
+	Project string
+
 	levels map[string]Level // by the codes of rules
 }
 
@@ -91,6 +95,8 @@ func read(path string) ([]byte, error) {
 
 // Document is a .scriptorium.yaml: the settings of the folder and of those below it.
 type Document struct {
+	// The name of the project, which owns what scriptctl apply publishes from its folder.
+	Project yaml.Node `json:"project,omitempty" yaml:"project"`
 	// What scriptctl lint reports.
 	Lint LintDocument `json:"lint,omitempty" yaml:"lint"`
 }
@@ -103,6 +109,7 @@ type LintDocument struct {
 
 // parse reads a file such as
 //
+//	project: shop
 //	lint:
 //	  rules:
 //	    W009: off
@@ -114,8 +121,13 @@ func parse(path string, data []byte) (*Config, error) {
 	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, &manifest.Error{File: path, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	c := &Config{levels: map[string]Level{}}
+	c := &Config{Project: doc.Project.Value, levels: map[string]Level{}}
 	var faults []error
+	if n := doc.Project; n.Kind != 0 {
+		if err := script.ValidateLabel("project", n.Value); err != nil {
+			faults = append(faults, &manifest.Error{File: path, Line: n.Line, Column: n.Column, Field: "project", Message: script.AsError(err).Message})
+		}
+	}
 	for name, value := range doc.Lint.Rules {
 		fault := func(format string, args ...any) {
 			faults = append(faults, &manifest.Error{File: path, Line: value.Line, Column: value.Column, Field: "lint.rules." + name, Message: fmt.Sprintf(format, args...)})

@@ -147,6 +147,7 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 		Sealer:   d.secure.sealer,
 		Sessions: d.sessions,
 		Log:      cfg.Log,
+		About:    d.about,
 
 		Authentication: d.secure.authentication,
 

@@ -179,7 +179,7 @@ func TestOwners(t *testing.T) {
 		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},
 		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector", "internal/demo"},
 		"golang.org/x/perf":                  {"internal/scriptbench"},
-		"k8s.io":                             {"operator", "internal/operatord", "deploy/validate", "e2e"},
+		"k8s.io":                             {"internal/kubeforward", "operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {

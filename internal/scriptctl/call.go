@@ -67,7 +67,7 @@ func (a *app) callCommand() *cobra.Command {
 }
 
 func (a *app) call(ctx context.Context, name string, args []string, o *callOptions) error {
-	ref, err := script.ParseRef(name)
+	ref, err := script.ParseRef(a.withTenant(name))
 	if err != nil {
 		return usage(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/internal/contexts"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -72,6 +73,9 @@ func viewOfError(err error) errorView {
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column
 		file, _ := manifest.ReadFile(e.File) // without it the error has no excerpt
 		body.Source, body.Stack = lineOf(file, e.Line), viewOfStack(e.Stack, file)
+	}
+	if e, ok := errors.AsType[*contexts.Error](err); ok {
+		body.Field, body.Message, body.File, body.Line = e.Field, e.Message, e.File, e.Line
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
 		body.Agent, body.Source, body.Stack = failed.agent, lineOf(failed.source, body.Line), viewOfStack(script.AsError(err).Stack, failed.source)

@@ -92,7 +92,7 @@ func (a *app) getCommand() *cobra.Command {
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := script.ParseRef(args[0])
+			ref, err := script.ParseRef(a.withTenant(args[0]))
 			if err != nil {
 				return usage(err)
 			}
@@ -264,7 +264,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}

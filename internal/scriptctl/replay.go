@@ -69,7 +69,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Args:              wantArgs(1, 1, "a script and --from", "tenant/name@VERSION --from FILE"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := script.ParseRef(args[0])
+			ref, err := script.ParseRef(a.withTenant(args[0]))
 			if err != nil {
 				return usage(err)
 			}

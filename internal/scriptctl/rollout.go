@@ -69,7 +69,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong, Example: steerExamples[s],
 		Args: wantArgs(1, 2, "a script, and optionally the candidate's version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, version, err := nameAndVersion(args)
+			name, version, err := a.nameAndVersion(args)
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ its step, the number of failed calls, and the reason if it failed.
 		Example: "  scriptctl rollout status acme/route",
 		Args:    wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}

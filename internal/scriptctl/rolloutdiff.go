@@ -36,7 +36,7 @@ func (a *app) rolloutDiffCommand() *cobra.Command {
 		Example: "  scriptctl rollout diff acme/route\n  scriptctl rollout diff acme/route --node 'edge-*' -o json",
 		Args:    wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,7 @@ type registryService struct {
 	timeline Timeline
 	usage    Usage
 	top      *top.Reader // nil if asker is
+	about    func(context.Context) About // nil if not known
 	draining <-chan struct{}
 }
 

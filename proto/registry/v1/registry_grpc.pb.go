@@ -41,6 +41,7 @@ const (
 	Registry_Import_FullMethodName            = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_AcceptLoss_FullMethodName        = "/scriptorium.registry.v1.Registry/AcceptLoss"
+	Registry_Check_FullMethodName             = "/scriptorium.registry.v1.Registry/Check"
 	Registry_Freeze_FullMethodName            = "/scriptorium.registry.v1.Registry/Freeze"
 	Registry_Thaw_FullMethodName              = "/scriptorium.registry.v1.Registry/Thaw"
 	Registry_PublishChangeSet_FullMethodName  = "/scriptorium.registry.v1.Registry/PublishChangeSet"
@@ -145,6 +146,9 @@ type RegistryClient interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It needs the role admin.
 	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
+	// Check says which edition the registry is, how the parts are that it needs, and who the
+	// caller is to it. Every known caller may ask.
+	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -452,6 +456,16 @@ func (c *registryClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AcceptLossResponse)
 	err := c.cc.Invoke(ctx, Registry_AcceptLoss_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckResponse)
+	err := c.cc.Invoke(ctx, Registry_Check_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -848,6 +862,9 @@ type RegistryServer interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It needs the role admin.
 	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
+	// Check says which edition the registry is, how the parts are that it needs, and who the
+	// caller is to it. Every known caller may ask.
+	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
@@ -989,6 +1006,9 @@ func (UnimplementedRegistryServer) Doctor(*DoctorRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
+}
+func (UnimplementedRegistryServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
 }
 func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
@@ -1413,6 +1433,24 @@ func _Registry_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).AcceptLoss(ctx, req.(*AcceptLossRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Check(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Check_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Check(ctx, req.(*CheckRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1913,6 +1951,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcceptLoss",
 			Handler:    _Registry_AcceptLoss_Handler,
+		},
+		{
+			MethodName: "Check",
+			Handler:    _Registry_Check_Handler,
 		},
 		{
 			MethodName: "Freeze",

@@ -1,0 +1,308 @@
+package scriptctl
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/project"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// ownerOfProject begins the owner of scripts that a project has applied.
+const ownerOfProject = "project:"
+
+// projectOptions are the flags of an apply for a project.
+type projectOptions struct {
+	project   string
+	prune     bool
+	yes       bool
+	allowMass bool
+}
+
+func (o *projectOptions) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.project, "project", "", "whose scripts these are (default: project of "+project.FileName+")")
+	cmd.Flags().BoolVar(&o.prune, "prune", false, "delete the project's scripts that the manifests do not have any more")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "carry out the plan of a project without asking")
+	cmd.Flags().BoolVar(&o.allowMass, "allow-mass-delete", false, "let --prune delete more than half of the project's scripts")
+}
+
+// find returns the name of the project; "" for none.
+func (o *projectOptions) find(paths []string) (string, error) {
+	name := o.project
+	if name == "" && len(paths) > 0 && paths[0] != "-" {
+		dir := paths[0]
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			dir = filepath.Dir(dir)
+		}
+		config, err := project.Find(dir)
+		if err != nil {
+			return "", err
+		}
+		name = config.Project
+	}
+	switch {
+	case name == "" && o.prune:
+		return "", script.Errorf(script.Invalid, "--prune", "needs a project, since it deletes the scripts of one alone: set project in %s, or --project", project.FileName)
+	case name == "":
+		return "", nil
+	}
+	return name, script.ValidateLabel("--project", name)
+}
+
+// The actions of a plan.
+const (
+	planCreate    = "create"
+	planUpdate    = "update"
+	planUnchanged = "unchanged"
+	planDelete    = "delete"
+)
+
+// plannedView is what becomes of one script.
+type plannedView struct {
+	Script  string `json:"script"`
+	Action  string `json:"action"` // create, update, unchanged or delete
+	Why     string `json:"why"`
+	Outcome string `json:"outcome,omitempty"` // done or failed; absent while nothing was done
+	Error   string `json:"error,omitempty"`
+
+	release *script.Release // nil for a new one
+}
+
+// projectView is the plan of a project, and what became of it.
+type projectView struct {
+	Project string            `json:"project"`
+	Applied bool              `json:"applied"`
+	Plan    []*plannedView    `json:"plan"`
+	Held    []string          `json:"kept,omitempty"` // scripts that only --prune would delete
+	Set     *publishedSetView `json:"changeSet,omitempty"`
+}
+
+// applyProject shows the plan for the scripts of a project, and carries it out.
+func (a *app) applyProject(ctx context.Context, name string, set *manifest.ChangeSet, o *applyOptions) error {
+	if o.owner != "" {
+		return usage(script.Errorf(script.Invalid, "--owner", "is that of the project %s: leave it out", name))
+	}
+	o.owner = ownerOfProject + name
+	request, err := a.changeSetRequest(ctx, set, &o.changeSetOptions)
+	if err != nil {
+		return err
+	}
+	client, err := a.connect()
+	if err != nil {
+		return err
+	}
+	v := &projectView{Project: name}
+	publishes, err := a.plan(ctx, client, v, set, request, o)
+	if err != nil {
+		return err
+	}
+	changes := 0
+	for _, p := range v.Plan {
+		if p.Action != planUnchanged {
+			changes++
+		}
+	}
+	if len(set.Values) > 0 && publishes {
+		changes = max(changes, 1)
+	}
+	a.printPlan(v, changes)
+	switch {
+	case o.dryRun:
+		if err := a.print(v, func(io.Writer) {}); err != nil || changes == 0 {
+			return err
+		}
+		return &exitError{code: exitChanged}
+	case changes == 0:
+		return a.print(v, func(io.Writer) {})
+	}
+	if err := a.confirmPlan(changes, o); err != nil {
+		return err
+	}
+	return a.carryOut(ctx, client, v, set, request, publishes, o)
+}
+
+// plan compares what is declared with what the registry has. It reports whether there is anything to publish.
+func (a *app) plan(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, o *applyOptions) (publishes bool, err error) {
+	there := map[script.Name]*script.Release{}
+	var owned []*script.Release
+	for r, err := range client.List(ctx, set.Tenant) {
+		if err != nil { // also a record that cannot be read: its owner is not known
+			return false, err
+		}
+		there[r.Name] = &r
+		if r.Owner == o.owner {
+			owned = append(owned, &r)
+		}
+	}
+	request.DryRun = true
+	result, err := client.PublishChangeSet(ctx, request)
+	if err != nil {
+		return false, namedInSet(set, err)
+	}
+	trial := viewOfPublishedSet(set, &result, true)
+	publishes = result.Changed
+	declared := map[script.Name]bool{}
+	for i := range set.Scripts {
+		m := &set.Scripts[i]
+		declared[m.Name] = true
+		p := &plannedView{Script: m.Name.String(), release: there[m.Name], Action: planUnchanged, Why: "the registry has it"}
+		switch {
+		case p.release == nil:
+			p.Action, p.Why = planCreate, "the registry does not have it"
+		case trial.Scripts[i].Outcome != planUnchanged || settingsDiffer(m, p.release):
+			p.Action, p.Why = planUpdate, whyUpdate(m, p.release)
+		case p.release.Owner == "":
+			p.Action, p.Why = planUpdate, "it has no owner, and becomes the project's"
+		}
+		v.Plan = append(v.Plan, p)
+	}
+	var gone []*plannedView
+	for _, r := range owned {
+		if !declared[r.Name] {
+			gone = append(gone, &plannedView{Script: r.Name.String(), Action: planDelete, Why: "it is the project's, and no manifest has it", release: r})
+		}
+	}
+	if !o.prune {
+		for _, p := range gone {
+			v.Held = append(v.Held, p.Script)
+		}
+		return publishes, nil
+	}
+	v.Plan = append(v.Plan, gone...)
+	if 2*len(gone) > len(owned) && !o.allowMass {
+		return false, script.Errorf(script.Denied, "--prune", "would delete %d of the %d scripts of the project %s (%s), more than half: check that all manifests are named, or use --allow-mass-delete",
+			len(gone), len(owned), v.Project, some(namesOf(gone)))
+	}
+	return publishes, nil
+}
+
+func namesOf(plan []*plannedView) (names []string) {
+	for _, p := range plan {
+		names = append(names, p.Script)
+	}
+	return names
+}
+
+// settingsDiffer reports whether anything differs that belongs to no version.
+func settingsDiffer(m *manifest.Manifest, r *script.Release) bool {
+	same := script.Edition{Spec: m.Settings.Spec}
+	same.Entrypoint = m.Entrypoint
+	return len(changesOf(current(r, &same), declared(m))) > 0
+}
+
+// whyUpdate says what differs.
+func whyUpdate(m *manifest.Manifest, r *script.Release) string {
+	latest, ok := r.Retains(r.Latest)
+	if !ok {
+		latest = r.Active
+	}
+	if latest.Digest != script.DigestOf(m.Source) {
+		return "the source differs: scriptctl diff -f " + m.File
+	}
+	return "the settings differ: scriptctl diff -f " + m.File
+}
+
+// printPlan prints it for people; programs get it with what became of it.
+func (a *app) printPlan(v *projectView, changes int) {
+	if a.output != formatTable {
+		return
+	}
+	rows := [][]string{{"ACTION", "SCRIPT", "WHY"}}
+	for _, p := range v.Plan {
+		rows = append(rows, []string{p.Action, p.Script, plain(p.Why)})
+	}
+	columns(a.Out, rows)
+	if len(v.Held) > 0 {
+		a.notice("%s of the project %s without a manifest: %s; --prune deletes them", count(len(v.Held), "script"), v.Project, some(v.Held))
+	}
+	if changes == 0 {
+		fmt.Fprintln(a.Out, "nothing to do")
+	}
+}
+
+// confirmPlan asks whether to carry out the plan.
+func (a *app) confirmPlan(changes int, o *applyOptions) error {
+	if o.yes {
+		return nil
+	}
+	if !a.InTerminal || a.forPrograms() {
+		return usage(script.Errorf(script.Invalid, "--yes", "is needed to carry out the plan: there is no terminal to ask on"))
+	}
+	fmt.Fprintf(a.Err, "Carry out %s? [y/N] ", count(changes, "change"))
+	answer, err := bufio.NewReader(a.In).ReadString('\n')
+	if err != nil && answer == "" {
+		fmt.Fprintln(a.Err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was changed")
+}
+
+// carryOut publishes in one transaction, and then deletes one by one. What fails is listed; a rerun does the rest.
+func (a *app) carryOut(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, publishes bool, o *applyOptions) error {
+	goals := goals{}
+	if publishes {
+		result, err := client.PublishChangeSet(ctx, request)
+		if err != nil {
+			return namedInSet(set, err)
+		}
+		v.Set = viewOfPublishedSet(set, &result, false)
+		goals = goalsOf(result.Releases)
+		if a.output == formatTable {
+			fmt.Fprint(a.Out, v.Set)
+		}
+	}
+	v.Applied = true
+	var first error
+	for _, p := range v.Plan {
+		if p.Action == planUnchanged {
+			continue
+		}
+		p.Outcome = "done"
+		if p.Action != planDelete {
+			continue // it was published
+		}
+		if err := a.prune(ctx, client, p, o); err != nil {
+			p.Outcome, p.Error = "failed", text(err)
+			a.printError(err)
+			first = firstOf(first, err)
+		}
+	}
+	if err := a.print(v, func(io.Writer) {}); err != nil {
+		return err
+	}
+	if first != nil {
+		a.warn("part of the plan failed: run the same command again to do the rest")
+	}
+	return a.conclude(ctx, &o.wait, goals, first, false)
+}
+
+// prune deletes a script, unless somebody has changed it since the plan.
+func (a *app) prune(ctx context.Context, client *registryclient.Client, p *plannedView, o *applyOptions) error {
+	write, err := a.writeAs(&o.changeFlags)
+	if err != nil {
+		return err
+	}
+	write.ExpectedRevision = p.release.Revision // what the plan has seen
+	write.Note = cmp.Or(write.Note, "pruned")
+	if _, err := client.Delete(ctx, p.release.Name, write); err != nil {
+		return about(p.Script, err)
+	}
+	if a.output == formatTable {
+		fmt.Fprintf(a.Out, "%s deleted\n", p.Script)
+	}
+	return nil
+}
