@@ -211,7 +211,9 @@ func TestPrepare(t *testing.T) {
 	key := func(source string) cache.Key {
 		return cache.Key{Engine: "echo", Digest: script.DigestOf([]byte(source))}
 	}
-	prepare := func(source string, keep bool) error { return programs.Prepare("acme", key(source), []byte(source), nil, keep) }
+	prepare := func(source string, keep bool) error {
+		return programs.Prepare("acme", key(source), []byte(source), nil, keep)
+	}
 	if err := prepare("syntax error", true); script.KindOf(err) != script.Script {
 		t.Errorf("what does not compile: %v", err)
 	}

@@ -22,7 +22,7 @@ type registryService struct {
 	asker    recentlogs.Asker
 	timeline Timeline
 	usage    Usage
-	top      *top.Reader // nil if asker is
+	top      *top.Reader                 // nil if asker is
 	about    func(context.Context) About // nil if not known
 	draining <-chan struct{}
 }

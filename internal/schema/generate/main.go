@@ -107,6 +107,7 @@ func (g *generator) tests() object {
 
 func (g *generator) projects() object {
 	s := g.of(&project.Document{})
+	s["properties"].(object)["project"].(object)["type"] = "string"
 	levels := object{}
 	for _, r := range lint.Rules {
 		level := object{"description": r.Title, "enum": []any{project.Off, project.Warning, project.Error}}
