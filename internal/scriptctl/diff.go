@@ -20,9 +20,8 @@ func (a *app) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff TENANT/NAME [FROM [TO]] | -f FILE|DIR",
 		Short: "Show what changed between two versions, or between files and the registry",
-		Long: `Diff prints what changed between two versions of a script, as a unified diff:
-of the source, and of the limits, the trigger, onError, log, the config, the tests and the
-versions of the libraries.
+		Long: `Diff prints what changed between two versions of a script, as a unified diff. It compares
+the source, limits, trigger, onError, log, config, tests and the versions of libraries.
 
 Without FROM it compares the active version with the one before it; without TO,
 FROM with the active version. Equal versions print nothing.

@@ -20,12 +20,12 @@ of the calls, and compare the two results.
 Each sample is a call whose results differ. Agents mask what the decision log masks, and
 credentials. "$" is the whole result.
 
-equal      the results are the same
-different  the results differ, also from those of the active version when it runs again with
-           the same time and random numbers
-failed     the candidate failed, and the live call did not
-slower     the candidate took at least twice as long, and 100 µs more
-dropped    the agent had no time for the call`
+  equal      The results are the same.
+  different  They differ. They also differ from those of the active version when it runs
+             again with the same time and random numbers.
+  failed     The candidate failed, and the live call did not.
+  slower     The candidate took at least twice as long, and 100 µs more.
+  dropped    The agent had no time for the call.`
 
 func (a *app) rolloutDiffCommand() *cobra.Command {
 	var nodes []string

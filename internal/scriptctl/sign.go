@@ -26,9 +26,8 @@ const signLong = `Sign signs the scripts of manifests with a publisher's key. It
 manifest, as spec.signature. Whoever publishes the manifest later needs no key: the operator,
 a GitOps tool, or "scriptctl publish".
 
-A signature covers the tenant, the name, the source, the entrypoint, the config, the
-limits, the trigger, onError, log, the tests, and the sources of the libraries that the
-script requires. After a change of one of these, sign again. Sign reads libraries from the
+A signature covers the tenant, name, source, entrypoint, config, limits, trigger, onError,
+log and tests. It also covers the sources of the libraries that the script requires. After a change of one of these, sign again. Sign reads libraries from the
 folder of the manifest. "scriptctl publish --sign" signs those of the registry.
 
 Agents that have --tenant-keys run only versions that a key of the tenant has signed.
