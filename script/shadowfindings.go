@@ -57,7 +57,7 @@ func (f *ShadowFindings) AddPath(path string, n uint64) {
 // AddSample keeps the sample if there is room, or if it shows paths that no other does.
 func (f *ShadowFindings) AddSample(s ShadowSample) {
 	same := func(o ShadowSample) bool { return slices.Equal(o.Paths, s.Paths) }
-	if slices.ContainsFunc(f.Samples, same) && len(f.Samples) >= MaxShadowSamples/2 || len(f.Samples) == MaxShadowSamples {
+	if slices.ContainsFunc(f.Samples, same) && len(f.Samples) >= 2 || len(f.Samples) == MaxShadowSamples {
 		return
 	}
 	f.Samples = append(f.Samples, s)
