@@ -2,7 +2,8 @@ package imports
 
 import (
 	"encoding/json"
-	"os"
+	"errors"
+	"io/fs"
 	"path/filepath"
 
 	kyaml "sigs.k8s.io/yaml"
@@ -14,7 +15,11 @@ import (
 // ArgoCD reads a folder of Argo CD's resource customizations: GROUP/KIND/health.lua with health_test.yaml, and
 // GROUP/KIND/actions with discovery.lua, ACTION/action.lua and action_test.yaml.
 func ArgoCD(dir, tenant string) (*Bundle, error) {
-	b := &Bundle{Tenant: tenant}
+	b, err := inFolder(dir, tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
 	healths, err := find(dir, "health.lua")
 	if err != nil {
 		return nil, err
@@ -70,9 +75,9 @@ func (b *Bundle) argoHealth(file string) {
 
 // readTests reads a file with tests; ok is false if there are none.
 func (b *Bundle) readTests(path string, doc any) (data []byte, ok bool) {
-	data, err := os.ReadFile(path)
+	data, err := b.read(path)
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, false
 	case err != nil:
 		b.leave(path, 0, "cannot be read: %v", err)
@@ -87,7 +92,7 @@ func (b *Bundle) readTests(path string, doc any) (data []byte, ok bool) {
 
 // argoCase adds a case with the resource of a file.
 func (b *Bundle) argoCase(s *Script, tests string, line int, name, input string, params map[string]string, expect func(c *manifest.TestCase) error) {
-	resource, err := object(filepath.Join(filepath.Dir(tests), filepath.FromSlash(input)))
+	resource, err := b.object(filepath.Join(filepath.Dir(tests), filepath.FromSlash(input)))
 	if err != nil {
 		b.leave(tests, line, "the resource %s cannot be read: %v", input, err)
 		return
@@ -166,7 +171,7 @@ func (b *Bundle) argoActions(discovery string) {
 			continue
 		}
 		b.argoCase(s, tests, lineOf(at, i), t.InputPath, t.InputPath, t.Parameters, func(c *manifest.TestCase) (err error) {
-			c.Exactly, err = object(filepath.Join(dir, filepath.FromSlash(t.ExpectedOutputPath)))
+			c.Exactly, err = b.object(filepath.Join(dir, filepath.FromSlash(t.ExpectedOutputPath)))
 			return err
 		})
 	}

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -31,6 +33,54 @@ type Bundle struct {
 	Tenant  string
 	Scripts []*Script
 	Left    []Left
+
+	dir  string   // that is read
+	root *os.Root // of dir, so that no file leads out of it
+}
+
+// inFolder returns a bundle of the folder. The caller closes its root.
+func inFolder(dir, tenant string) (*Bundle, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Bundle{Tenant: tenant, dir: dir, root: root}, nil
+}
+
+// close ends the reading.
+func (b *Bundle) close() { _ = b.root.Close() } // read-only
+
+// read reads a plain file of the folder, of bounded size. It opens no other kind: a pipe would block.
+func (b *Bundle) read(path string) ([]byte, error) {
+	name, err := filepath.Rel(b.dir, path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := b.root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
+		return nil, bare(err)
+	}
+	f, err := b.root.Open(name)
+	if err != nil {
+		return nil, bare(err)
+	}
+	defer func() { _ = f.Close() }() // read-only
+	data, err := io.ReadAll(io.LimitReader(f, manifest.MaxFileBytes+1))
+	if err == nil && len(data) > manifest.MaxFileBytes {
+		err = fmt.Errorf("is larger than %d bytes", manifest.MaxFileBytes)
+	}
+	return data, err
+}
+
+// bare returns the error without the path, which the reader sees beside it.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // Script is a script with its tests.
@@ -60,7 +110,7 @@ func (b *Bundle) leave(file string, line int, format string, args ...any) {
 
 // add adds a script whose source is in the file, and whose chunk is the program. It returns nil if there is no source.
 func (b *Bundle) add(name, file string) *Script {
-	source, err := os.ReadFile(file)
+	source, err := b.read(file)
 	if err != nil {
 		b.leave(file, 0, "cannot be read: %v", err)
 		return nil
@@ -74,6 +124,12 @@ func (b *Bundle) addSource(name, file string, line int, entrypoint string, sourc
 		e := script.AsError(err)
 		b.leave(file, line+max(e.Line, 1)-1, "the script does not compile: %s", e.Message)
 		return nil
+	}
+	for _, other := range b.Scripts {
+		if other.Name.Script == name {
+			b.leave(file, line, "%s is there already, from %s", other.Name, other.File)
+			return nil
+		}
 	}
 	s := &Script{Manifest: manifest.Manifest{
 		File: file, Line: line, Name: script.Name{Tenant: b.Tenant, Script: name}, Source: source, SourceFile: file, Entrypoint: entrypoint, Enabled: true,
@@ -218,6 +274,11 @@ func (b *Bundle) Write(dir string, replace bool) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as a person's own mkdir
 		return nil, err
 	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }() // a folder
 	for _, s := range b.Scripts {
 		texts := map[string][]byte{".lua": s.Source}
 		if texts[".yaml"], err = s.manifestText(); err != nil {
@@ -232,27 +293,29 @@ func (b *Bundle) Write(dir string, replace bool) (files []string, err error) {
 			if texts[end] == nil {
 				continue
 			}
-			path := filepath.Join(dir, s.Name.Script+end)
-			if err := write(path, texts[end], replace); err != nil {
+			name := s.Name.Script + end
+			if err := write(root, name, texts[end], replace); err != nil {
 				return files, err
 			}
-			files = append(files, path)
+			files = append(files, filepath.Join(dir, name))
 		}
 	}
 	return files, nil
 }
 
-func write(path string, text []byte, replace bool) error {
+// write writes a file of the folder. No link leads it out.
+func write(root *os.Root, name string, text []byte, replace bool) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if replace {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	}
-	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // as a person's own files
+	f, err := root.OpenFile(name, flags, 0o644)
 	if err != nil {
+		path := filepath.Join(root.Name(), name)
 		if os.IsExist(err) {
 			return script.Errorf(script.Conflict, "--out", "%s is there already: name another folder, or replace it with --overwrite", path)
 		}
-		return err
+		return script.Errorf(script.Invalid, "--out", "%s cannot be written: %w", path, bare(err))
 	}
 	_, err = f.Write(text)
 	return cmp.Or(err, f.Close())
@@ -306,8 +369,8 @@ func (s *Script) testText() ([]byte, error) {
 }
 
 // object reads a YAML or JSON file as JSON.
-func object(path string) (json.RawMessage, error) {
-	data, err := os.ReadFile(path)
+func (b *Bundle) object(path string) (json.RawMessage, error) {
+	data, err := b.read(path)
 	if err != nil {
 		return nil, err
 	}

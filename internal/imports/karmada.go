@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -77,7 +76,11 @@ type karmadaPart struct {
 
 // Karmada reads a folder with ResourceInterpreterCustomizations of Karmada, and tests with an operation and an output.
 func Karmada(dir, tenant string) (*Bundle, error) {
-	b := &Bundle{Tenant: tenant}
+	b, err := inFolder(dir, tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
 	parts, err := b.karmadaParts(dir)
 	if err != nil {
 		return nil, err
@@ -105,9 +108,10 @@ func (b *Bundle) karmadaParts(dir string) (parts []karmadaPart, err error) {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml" {
 			return err
 		}
-		data, err := os.ReadFile(path)
+		data, err := b.read(path)
 		if err != nil {
-			return err
+			b.leave(path, 0, "cannot be read: %v", err)
+			return nil
 		}
 		decoder := yaml.NewDecoder(bytes.NewReader(data))
 		for {
@@ -143,10 +147,6 @@ func (b *Bundle) karmadaScripts(p *karmadaPart, scripts map[string]*Script) {
 			continue
 		}
 		name := p.doc.Spec.Target.script(op)
-		if scripts[name] != nil {
-			b.leave(p.file, line, "%s is there already, from %s", name, scripts[name].File)
-			continue
-		}
 		if s := b.addSource(name, p.file, line, op.function, []byte(p.doc.Spec.Customizations[field].Script)); s != nil {
 			scripts[name] = s
 		}

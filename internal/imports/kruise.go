@@ -3,7 +3,6 @@ package imports
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,7 +16,11 @@ import (
 // Kruise reads a folder of OpenKruise Rollouts' lua_configuration: GROUP/KIND/trafficRouting.lua with test cases in
 // testdata, and scripts of trafficrouting_ingress, which have none.
 func Kruise(dir, tenant string) (*Bundle, error) {
-	b := &Bundle{Tenant: tenant}
+	b, err := inFolder(dir, tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
 	routes, err := find(dir, "trafficRouting.lua")
 	if err != nil {
 		return nil, err
@@ -99,7 +102,7 @@ func (o *kruiseObject) data() map[string]any {
 }
 
 func (b *Bundle) kruiseCases(s *Script, path string) {
-	data, err := os.ReadFile(path)
+	data, err := b.read(path)
 	if err != nil {
 		b.leave(path, 0, "cannot be read: %v", err)
 		return

@@ -2,13 +2,13 @@ package imports
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -45,7 +45,7 @@ var shebang = regexp.MustCompile(`^#!lua\s+.*name=([\w-]+)`)
 // script of EVAL.
 func Redis(file, tenant string) (*Bundle, error) {
 	b := &Bundle{Tenant: tenant}
-	data, err := os.ReadFile(file)
+	data, err := manifest.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ const (
 type Config struct {
 	// Project is whose scripts the folder's are; "" for none.
 	Project string
+	// Dir is the folder of the file; "" without one.
+	Dir string
 
 	levels map[string]Level // by the codes of rules
 }
@@ -67,7 +69,11 @@ func Find(dir string) (*Config, error) {
 		path := filepath.Join(dir, FileName)
 		data, err := read(path)
 		if err == nil {
-			return parse(path, data)
+			c, err := parse(path, data)
+			if c != nil {
+				c.Dir = dir
+			}
+			return c, err
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

@@ -27,7 +27,7 @@ type File struct {
 
 // schemas are the files that each JSON Schema is for, by its name: see package schema.
 var schemas = map[string][]string{
-	"manifest": {"*.yaml", "!*_test.yaml", "!.scriptorium.yaml"},
+	"manifest": {"*.yaml", "!*_test.yaml", "!.scriptorium.yaml", "!.github/**"},
 	"test":     {"*_test.yaml"},
 	"project":  {".scriptorium.yaml"},
 }

@@ -29,7 +29,8 @@ release. Use "scriptctl publish" for scripts that are independent of each other.
 A project owns its scripts: set project in .scriptorium.yaml, or --project. Apply then
 shows a plan first, and carries it out when you agree, or with --yes. --prune deletes the
 scripts of the project that no manifest has; without it, apply deletes nothing. Other
-scripts, such as those of the operator, are never deleted. With --dry-run, apply prints the
+scripts, such as those of the operator, are never deleted. While one of the scripts is a
+candidate, nothing is deleted: use --wait, or run apply again. With --dry-run, apply prints the
 plan and ends with exit code 1 if there is a change.
 
 Manifests are named as for "scriptctl publish".`
@@ -67,7 +68,11 @@ func (a *app) applyCommand() *cobra.Command {
 				return usage(err)
 			}
 			if name != "" {
-				return a.applyProject(cmd.Context(), name, set, &o)
+				err := a.applyProject(cmd.Context(), name, paths, set, &o)
+				if o.dryRun {
+					err = a.asDiff(err)
+				}
+				return err
 			}
 			return a.publishChangeSet(cmd.Context(), set, &o.changeSetOptions)
 		},

@@ -7,8 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,16 +39,11 @@ func (o *projectOptions) add(cmd *cobra.Command) {
 // find returns the name of the project; "" for none.
 func (o *projectOptions) find(paths []string) (string, error) {
 	name := o.project
-	if name == "" && len(paths) > 0 && paths[0] != "-" {
-		dir := paths[0]
-		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			dir = filepath.Dir(dir)
-		}
-		config, err := project.Find(dir)
-		if err != nil {
+	if name == "" {
+		var err error
+		if name, err = projectOf(paths); err != nil {
 			return "", err
 		}
-		name = config.Project
 	}
 	switch {
 	case name == "" && o.prune:
@@ -73,7 +67,7 @@ type plannedView struct {
 	Script  string `json:"script"`
 	Action  string `json:"action"` // create, update, unchanged or delete
 	Why     string `json:"why"`
-	Outcome string `json:"outcome,omitempty"` // done or failed; absent while nothing was done
+	Outcome string `json:"outcome,omitempty"` // done, failed, or waiting for candidates; absent while nothing was done
 	Error   string `json:"error,omitempty"`
 
 	release *script.Release // nil for a new one
@@ -89,7 +83,7 @@ type projectView struct {
 }
 
 // applyProject shows the plan for the scripts of a project, and carries it out.
-func (a *app) applyProject(ctx context.Context, name string, set *manifest.ChangeSet, o *applyOptions) error {
+func (a *app) applyProject(ctx context.Context, name string, paths []string, set *manifest.ChangeSet, o *applyOptions) error {
 	if o.owner != "" {
 		return usage(script.Errorf(script.Invalid, "--owner", "is that of the project %s: leave it out", name))
 	}
@@ -103,7 +97,10 @@ func (a *app) applyProject(ctx context.Context, name string, set *manifest.Chang
 		return err
 	}
 	v := &projectView{Project: name}
-	publishes, err := a.plan(ctx, client, v, set, request, o)
+	trial, err := a.plan(ctx, client, v, set, request, o)
+	if err == nil {
+		err = safeToPrune(v, paths, set, &trial)
+	}
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,7 @@ func (a *app) applyProject(ctx context.Context, name string, set *manifest.Chang
 			changes++
 		}
 	}
-	if len(set.Values) > 0 && publishes {
+	if trial.Changed { // also by values, or by a hold that is lifted
 		changes = max(changes, 1)
 	}
 	a.printPlan(v, changes)
@@ -122,23 +119,25 @@ func (a *app) applyProject(ctx context.Context, name string, set *manifest.Chang
 		if err := a.print(v, func(io.Writer) {}); err != nil || changes == 0 {
 			return err
 		}
-		return &exitError{code: exitChanged}
+		return errChanged
 	case changes == 0:
 		return a.print(v, func(io.Writer) {})
 	}
 	if err := a.confirmPlan(changes, o); err != nil {
 		return err
 	}
-	return a.carryOut(ctx, client, v, set, request, publishes, o)
+	return a.carryOut(ctx, client, v, set, request, &trial, o)
 }
 
-// plan compares what is declared with what the registry has. It reports whether there is anything to publish.
-func (a *app) plan(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, o *applyOptions) (publishes bool, err error) {
+// plan compares what is declared with what the registry has. It returns what a publish would do.
+func (a *app) plan(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, o *applyOptions) (result registryclient.ChangeSetResult, err error) {
 	there := map[script.Name]*script.Release{}
 	var owned []*script.Release
 	for r, err := range client.List(ctx, set.Tenant) {
 		if err != nil { // also a record that cannot be read: its owner is not known
-			return false, err
+			var lost unread
+			_, fatal := lost.take(err)
+			return result, cmp.Or(fatal, lost.err())
 		}
 		there[r.Name] = &r
 		if r.Owner == o.owner {
@@ -146,12 +145,10 @@ func (a *app) plan(ctx context.Context, client *registryclient.Client, v *projec
 		}
 	}
 	request.DryRun = true
-	result, err := client.PublishChangeSet(ctx, request)
-	if err != nil {
-		return false, namedInSet(set, err)
+	if result, err = client.PublishChangeSet(ctx, request); err != nil {
+		return result, namedInSet(set, err)
 	}
 	trial := viewOfPublishedSet(set, &result, true)
-	publishes = result.Changed
 	declared := map[script.Name]bool{}
 	for i := range set.Scripts {
 		m := &set.Scripts[i]
@@ -177,14 +174,14 @@ func (a *app) plan(ctx context.Context, client *registryclient.Client, v *projec
 		for _, p := range gone {
 			v.Held = append(v.Held, p.Script)
 		}
-		return publishes, nil
+		return result, nil
 	}
 	v.Plan = append(v.Plan, gone...)
 	if 2*len(gone) > len(owned) && !o.allowMass {
-		return false, script.Errorf(script.Denied, "--prune", "would delete %d of the %d scripts of the project %s (%s), more than half: check that all manifests are named, or use --allow-mass-delete",
+		return result, script.Errorf(script.Denied, "--prune", "would delete %d of the %d scripts of the project %s (%s), more than half: check that all manifests are named, or use --allow-mass-delete",
 			len(gone), len(owned), v.Project, some(namesOf(gone)))
 	}
-	return publishes, nil
+	return result, nil
 }
 
 func namesOf(plan []*plannedView) (names []string) {
@@ -239,7 +236,7 @@ func (a *app) confirmPlan(changes int, o *applyOptions) error {
 	if !a.InTerminal || a.forPrograms() {
 		return usage(script.Errorf(script.Invalid, "--yes", "is needed to carry out the plan: there is no terminal to ask on"))
 	}
-	fmt.Fprintf(a.Err, "Carry out %s? [y/N] ", count(changes, "change"))
+	fmt.Fprintf(a.Err, "Carry out %s? The registry is %s. [y/N] ", count(changes, "change"), plain(a.way()))
 	answer, err := bufio.NewReader(a.In).ReadString('\n')
 	if err != nil && answer == "" {
 		fmt.Fprintln(a.Err)
@@ -251,15 +248,17 @@ func (a *app) confirmPlan(changes int, o *applyOptions) error {
 	return errors.New("nothing was changed")
 }
 
-// carryOut publishes in one transaction, and then deletes one by one. What fails is listed; a rerun does the rest.
-func (a *app) carryOut(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, publishes bool, o *applyOptions) error {
+// carryOut publishes in one transaction, and then deletes one by one. What fails is listed; a rerun does the rest. While
+// what is declared is a candidate, nothing is deleted: it may be what replaces the scripts, and may still be given up.
+func (a *app) carryOut(ctx context.Context, client *registryclient.Client, v *projectView, set *manifest.ChangeSet, request registryclient.ChangeSetRequest, result *registryclient.ChangeSetResult, o *applyOptions) error {
 	goals := goals{}
-	if publishes {
-		result, err := client.PublishChangeSet(ctx, request)
+	if result.Changed {
+		published, err := client.PublishChangeSet(ctx, request)
 		if err != nil {
 			return namedInSet(set, err)
 		}
-		v.Set = viewOfPublishedSet(set, &result, false)
+		result = &published
+		v.Set = viewOfPublishedSet(set, result, false)
 		goals = goalsOf(result.Releases)
 		if a.output == formatTable {
 			fmt.Fprint(a.Out, v.Set)
@@ -267,27 +266,47 @@ func (a *app) carryOut(ctx context.Context, client *registryclient.Client, v *pr
 	}
 	v.Applied = true
 	var first error
+	onTrial := slices.ContainsFunc(result.Releases, func(r script.Release) bool { return r.Candidate != nil })
+	if onTrial && len(v.deletes()) > 0 && o.wait.wait {
+		if first = a.await(ctx, goalsOf(result.Releases), &o.wait); first != nil {
+			a.printError(first)
+		}
+		goals, onTrial = nil, first != nil
+	}
+	first = firstOf(first, a.settle(ctx, client, v, onTrial, o))
+	if err := a.print(v, func(io.Writer) {}); err != nil {
+		return err
+	}
+	switch {
+	case onTrial && len(v.deletes()) > 0:
+		a.notice("deleted only when the candidates are live: %s; run the same command again then, or use --wait", some(v.deletes()))
+	case first != nil:
+		a.warn("part of the plan failed: run the same command again to do the rest")
+	}
+	return a.conclude(ctx, &o.wait, goals, first, false)
+}
+
+// settle deletes what the plan says, unless that waits, and notes what became of each part. It returns the first error.
+func (a *app) settle(ctx context.Context, client *registryclient.Client, v *projectView, waits bool, o *applyOptions) (first error) {
 	for _, p := range v.Plan {
-		if p.Action == planUnchanged {
+		switch {
+		case p.Action == planUnchanged:
+			continue
+		case p.Action != planDelete:
+			p.Outcome = "done" // it was published
+			continue
+		case waits:
+			p.Outcome = "waiting"
 			continue
 		}
 		p.Outcome = "done"
-		if p.Action != planDelete {
-			continue // it was published
-		}
 		if err := a.prune(ctx, client, p, o); err != nil {
 			p.Outcome, p.Error = "failed", text(err)
 			a.printError(err)
 			first = firstOf(first, err)
 		}
 	}
-	if err := a.print(v, func(io.Writer) {}); err != nil {
-		return err
-	}
-	if first != nil {
-		a.warn("part of the plan failed: run the same command again to do the rest")
-	}
-	return a.conclude(ctx, &o.wait, goals, first, false)
+	return first
 }
 
 // prune deletes a script, unless somebody has changed it since the plan.

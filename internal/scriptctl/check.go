@@ -107,11 +107,7 @@ func (a *app) checkAll(ctx context.Context, c *checks) error {
 		c.add("address", checkFail, text(err), "")
 		return err
 	}
-	if s.kube != nil {
-		c.add("address", checkOK, "through a Kubernetes cluster, from "+s.kube.from, "")
-	} else {
-		c.add("address", checkOK, a.registryTarget()+"; "+a.registryOrigin(), "")
-	}
+	c.add("address", checkOK, a.way(), "")
 	now := time.Now()
 	for _, f := range []sourced{s.ca, s.cert} {
 		if f.value != "" {

@@ -40,7 +40,7 @@ error.`,
 		ValidArgsFunction: a.completeNameThenVersions(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(files) > 0 {
-				return a.diffFiles(cmd.Context(), files)
+				return a.asDiff(a.diffFiles(cmd.Context(), files))
 			}
 			name, from, err := a.nameAndVersion(args[:min(2, len(args))])
 			if err != nil {

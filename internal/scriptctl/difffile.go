@@ -35,7 +35,10 @@ type fieldChange struct {
 	File     json.RawMessage `json:"file,omitempty"`
 }
 
-// diffFiles compares manifests with the registry. It ends as diff(1) does: with 1 for a difference, and above for an error.
+// errChanged is the end of a command that found a difference, and printed it.
+var errChanged = &exitError{code: exitChanged}
+
+// diffFiles compares manifests with the registry.
 func (a *app) diffFiles(ctx context.Context, files []string) error {
 	manifests, err := a.loadManifests(files)
 	if err != nil {
@@ -43,14 +46,14 @@ func (a *app) diffFiles(ctx context.Context, files []string) error {
 	}
 	client, err := a.connect()
 	if err != nil {
-		return aboveOne(err)
+		return err
 	}
 	views := make([]fileDiffView, 0, len(manifests))
 	differs := false
 	for i := range manifests {
 		v, err := diffManifest(ctx, client, &manifests[i])
 		if err != nil {
-			return aboveOne(about(manifests[i].Name.String(), err))
+			return about(manifests[i].Name.String(), err)
 		}
 		differs = differs || v.State != "same"
 		views = append(views, v)
@@ -63,17 +66,21 @@ func (a *app) diffFiles(ctx context.Context, files []string) error {
 		}
 	}
 	if err != nil {
-		return aboveOne(err)
+		return err
 	}
 	if differs {
-		return &exitError{code: exitChanged}
+		return errChanged
 	}
 	return nil
 }
 
-// aboveOne keeps an error from the code that means a difference.
-func aboveOne(err error) error {
-	if exitCode(err) == exitChanged {
+// asDiff ends a command as diff(1) does: with 1 for a difference alone, and above for an error. It is one that the output
+// is lost.
+func (a *app) asDiff(err error) error {
+	if out, ok := a.Out.(*output); ok && out.err != nil {
+		err = out.err
+	}
+	if err != nil && err != error(errChanged) && exitCode(err) == exitChanged {
 		return usage(err)
 	}
 	return err

@@ -105,7 +105,8 @@ func kindOf(err error) script.Kind {
 func (a *app) printError(err error) {
 	for _, e := range single(err) {
 		view := viewOfError(e)
-		a.report("error: "+text(e), view)
+		view.Error.Message = a.own(view.Error.Message)
+		a.report("error: "+a.own(text(e)), view)
 		if shown := excerpt(view.Error.Source, view.Error.Line, view.Error.Column); shown != "" && !a.forPrograms() {
 			fmt.Fprintln(a.Err, printable(shown))
 		}
@@ -119,12 +120,13 @@ func (a *app) printError(err error) {
 
 // warn prints a warning as printError prints an error.
 func (a *app) warn(text string) {
+	text = a.own(text)
 	a.report("warning: "+text, map[string]noticeBody{"warning": {text}})
 }
 
 // notice prints what a person should know beside the output.
 func (a *app) notice(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := a.own(fmt.Sprintf(format, args...))
 	a.report(text, map[string]noticeBody{"notice": {text}})
 }
 

@@ -107,10 +107,20 @@ func (a *app) kubeCredentials(cluster *kubeforward.Cluster, s *settings) (config
 	return config, c.Token, nil
 }
 
+// renamed names the program as its users call it, in help texts and in errors that say what to do.
+var renamed = strings.NewReplacer("scriptctl ", programKubectl+" ", "scriptctl\"", programKubectl+"\"").Replace
+
+// own returns a text with the name that this program was called by.
+func (a *app) own(text string) string {
+	if a.byKubectl {
+		return renamed(text)
+	}
+	return text
+}
+
 // asPlugin makes the texts of all commands those of a plugin of kubectl.
 func asPlugin(root *cobra.Command) {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: programKubectl}
-	renamed := strings.NewReplacer("scriptctl ", programKubectl+" ", "scriptctl\"", programKubectl+"\"").Replace
 	var rename func(*cobra.Command)
 	rename = func(c *cobra.Command) {
 		c.Short, c.Long, c.Example = renamed(c.Short), renamed(c.Long), renamed(c.Example)

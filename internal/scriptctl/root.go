@@ -240,6 +240,14 @@ func (a *app) registryOrigin() string {
 	return `this is the address of "make run", the default: for another registry set --registry or SCRIPTORIUM_REGISTRY`
 }
 
+// way says which registry it is, and where that is from.
+func (a *app) way() string {
+	if s, err := a.settings(); err == nil && s.kube != nil {
+		return "through a Kubernetes cluster, from " + s.kube.from
+	}
+	return a.registryTarget() + "; " + a.registryOrigin()
+}
+
 // write returns what a change says of itself.
 func (a *app) write(note string) (registryclient.Write, error) {
 	author := cmp.Or(a.author, os.Getenv("SCRIPTORIUM_AUTHOR"))

@@ -110,7 +110,8 @@ func (a *app) context() (selected, error) {
 // settings returns how the registry is connected to: of each value, the flag wins over the
 // environment, that over the context, and that over the default. A context that --context names is
 // as good as flags: its values win over the environment. The credentials of the current context
-// go to no other registry than its own.
+// go to no other registry than its own, and neither do those of the environment if --context or the
+// way through a cluster selects another one.
 func (a *app) settings() (*settings, error) {
 	if a.resolved != nil {
 		return a.resolved, nil
@@ -119,8 +120,9 @@ func (a *app) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	getenv := os.Getenv
 	pick := func(flag, value, variable, inContext string) sourced {
-		environment := sourced{os.Getenv(variable), variable}
+		environment := sourced{getenv(variable), variable}
 		of := sourced{inContext, c.from}
 		order := []sourced{{value, flag}, environment, of}
 		if c.named {
@@ -141,16 +143,19 @@ func (a *app) settings() (*settings, error) {
 	if own := s.registry.from == c.from || s.kube != nil && s.kube.from == c.from; !own && !c.named {
 		c.CA, c.Cert, c.Key, c.TokenFile, c.InsecurePlaintext = "", "", "", "", false
 	}
+	if own := os.Getenv("SCRIPTORIUM_REGISTRY"); own != "" && a.registry == "" && (s.kube != nil || s.registry.value != own) {
+		getenv = func(string) string { return "" }
+	}
 	s.ca = pick("--ca", a.caller.CA, "SCRIPTORIUM_CA", c.CA)
 	s.cert = pick("--cert", a.caller.Cert, "SCRIPTORIUM_CERT", c.Cert)
 	s.key = pick("--key", a.caller.Key, "SCRIPTORIUM_KEY", c.Key)
 	s.tokenFile = pick("--token-file", a.caller.TokenFile, "SCRIPTORIUM_TOKEN_FILE", c.TokenFile)
 	if s.tokenFile.from != "--token-file" && (!c.named || c.TokenFile == "") {
-		if s.token = (sourced{os.Getenv("SCRIPTORIUM_TOKEN"), "SCRIPTORIUM_TOKEN"}); s.token.value != "" {
+		if s.token = (sourced{getenv("SCRIPTORIUM_TOKEN"), "SCRIPTORIUM_TOKEN"}); s.token.value != "" {
 			s.tokenFile = sourced{}
 		}
 	}
-	if s.plaintext, err = a.plaintext(&c); err != nil {
+	if s.plaintext, err = a.plaintext(&c, getenv(plaintextVariable)); err != nil {
 		return nil, err
 	}
 	a.resolved = s
@@ -182,12 +187,11 @@ func (a *app) kubeSettings(c *selected, registry sourced) (*kubeSettings, error)
 	return k, nil
 }
 
-// plaintext reports whether the connection may go without TLS.
-func (a *app) plaintext(c *selected) (bool, error) {
+// plaintext reports whether the connection may go without TLS. text is what the environment says.
+func (a *app) plaintext(c *selected, text string) (bool, error) {
 	if a.plain || c.named && c.InsecurePlaintext {
 		return true, nil
 	}
-	text := os.Getenv(plaintextVariable)
 	if text == "" {
 		return c.InsecurePlaintext, nil
 	}
