@@ -413,7 +413,7 @@ func (g *Gate) tick() {
 		switch {
 		case t.asked:
 			wanted--
-		case t.tenant.empty(now):
+		case t.tenant.starves(t, now):
 			t.ask()
 		case wanted > 0 && hadSlice && (oneTooMany || hasTurnOfNext):
 			t.ask()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
@@ -129,12 +130,7 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
-		if calls := wire.ToShadowCalls(c.GetShadow()); calls != nil && r.Shadow != nil && calls.Compared() <= maxCalls && calls.Dropped <= maxCalls {
-			r.Shadow.Add(*calls)
-		}
-		if found := wire.ToFindings(c.GetFindings()); r.Shadow != nil {
-			r.Shadow.AddFindings(&found)
-		}
+		addShadow(r, c)
 		if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil && r.Besides() != nil && besides.Calls() <= maxCalls {
 			r.Besides().Add(*besides)
 		}
@@ -147,6 +143,19 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		}
 	}
 	return &workerv1.CountResponse{}, nil
+}
+
+// addShadow adds what the process found in the shadow of calls, unless that is of a step that is over.
+func addShadow(r *cache.Release, c *workerv1.Count) {
+	calls := wire.ToShadowCalls(c.GetShadow())
+	if r.Shadow == nil || calls != nil && calls.Step != r.Shadow.Step {
+		return
+	}
+	if calls != nil && calls.Compared() <= maxCalls && calls.Dropped <= maxCalls {
+		r.Shadow.Add(*calls)
+	}
+	found := wire.ToFindings(c.GetFindings())
+	r.Shadow.AddFindings(&found)
 }
 
 // Bounds of what one request says of all calls: of how many scripts, and for how long they ran before it was said.

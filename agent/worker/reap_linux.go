@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -20,6 +21,7 @@ const maxNamed = 16
 
 // reap logs why the process died, and finds the script to blame. If a test ran, it blames no
 // script: the test may have killed the process, and the error of the test's own call says so.
+// If candidates ran in the shadow of calls, it blames these, and no live script.
 func (t *tenant) reap(p *process) {
 	why, marks := p.reason(), p.ranAtTheEnd()
 	p.end.why, p.end.ran = why, marks
@@ -34,7 +36,16 @@ func (t *tenant) reap(p *process) {
 	running, trial := t.ranAtTheEnd(marks)
 	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
 		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "test", trial, "error", errors.New(first), "output", more)
-	if trial {
+	shadows := t.inShadow(marks)
+	if why.blames(1) {
+		for _, r := range shadows {
+			r.OfCandidate().Calls.End()
+			if len(shadows) == 1 && len(running) == 0 && !trial {
+				r.NoteDeath()
+			}
+		}
+	}
+	if trial || len(shadows) > 0 {
 		return
 	}
 	if why.blames(1) {
@@ -43,6 +54,19 @@ func (t *tenant) reap(p *process) {
 	if why.blames(len(running)) {
 		t.died(running)
 	}
+}
+
+// inShadow returns the releases whose candidates the marks say ran in the shadow of calls.
+func (t *tenant) inShadow(marks map[link.Mark]bool) (list []*cache.Release) {
+	if len(marks) == 0 {
+		return nil
+	}
+	for r := range t.pool.cfg.Node.Table.All() {
+		if r.Name.Tenant == t.name && r.Shadow != nil && marks[link.MarkShadow(r.Name)] {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // noteEnd notes that the candidates which run here have lost their process: the one to blame, or
