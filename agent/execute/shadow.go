@@ -45,6 +45,7 @@ type shadows struct {
 	before   func(*cache.Release) (leave func(), ok bool)
 	settings script.TenantSettings
 	turn     admission.Turn
+	kept     shadow.Kept
 	// apart is the time of the present call in turns, and of waiting for them.
 	apart time.Duration
 
@@ -182,6 +183,7 @@ func (s *shadows) next() *shadowed {
 // active version runs again in the same conditions, and its results are what is compared: the live ones
 // depend on another moment. ok is false if there was no time.
 func (s *shadows) shadow(job *shadowed) (ok bool) {
+	s.kept.Use(job.release.Shadow)
 	r, seed, state := job.release, rand.Uint64(), job.release.Shadow.State.Fork()
 	active := &job.live
 	rerun := func() bool {

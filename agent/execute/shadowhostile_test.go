@@ -129,7 +129,7 @@ func TestShadowSamplesLeakNothing(t *testing.T) {
 		tenant            *script.Decisions
 	}{
 		"a name with slashes": {candidate: `return {[r.card] = 2}`, secret: "1/2~3"},
-		"a line that is cut":  {candidate: `log.info(("x"):rep(247) .. r.card) return 2`, secret: "473921"},
+		"a line that is cut":  {candidate: `log.info(("x"):rep(251) .. r.card) return 2`, secret: "473921"},
 		"many masks": {
 			candidate: `log.info("its pin is " .. r.pin) return {[r.pin] = 2}`, secret: "473921-x",
 			change: func(r *script.Release) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
@@ -25,6 +26,7 @@ type home struct {
 	server *grpcguard.Server
 	tenant atomic.Pointer[tenant] // nil until the process has one
 	asked  *rate.Limiter          // requests; who asks for more a second waits
+	kept   shadow.Kept
 	sent   *rate.Limiter          // bytes of contents
 	ran    *rate.Limiter          // microseconds that calls ran: of each second as many as there are processors
 }
@@ -130,7 +132,7 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
-		addShadow(r, c)
+		h.addShadow(r, c)
 		if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil && r.Besides() != nil && besides.Calls() <= maxCalls {
 			r.Besides().Add(*besides)
 		}
@@ -146,7 +148,7 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 }
 
 // addShadow adds what the process found in the shadow of calls, unless that is of a step that is over.
-func addShadow(r *cache.Release, c *workerv1.Count) {
+func (h *home) addShadow(r *cache.Release, c *workerv1.Count) {
 	calls := wire.ToShadowCalls(c.GetShadow())
 	if r.Shadow == nil || calls != nil && calls.Step != r.Shadow.Step {
 		return
@@ -154,6 +156,10 @@ func addShadow(r *cache.Release, c *workerv1.Count) {
 	if calls != nil && calls.Compared() <= maxCalls && calls.Dropped <= maxCalls {
 		r.Shadow.Add(*calls)
 	}
+	if c.GetFindings() == nil {
+		return
+	}
+	h.kept.Use(r.Shadow)
 	found := wire.ToFindings(c.GetFindings())
 	r.Shadow.AddFindings(&found)
 }

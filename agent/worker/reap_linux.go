@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -36,16 +35,7 @@ func (t *tenant) reap(p *process) {
 	running, trial := t.ranAtTheEnd(marks)
 	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
 		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "test", trial, "error", errors.New(first), "output", more)
-	shadows := t.inShadow(marks)
-	if why.blames(1) {
-		for _, r := range shadows {
-			r.OfCandidate().Calls.End()
-			if len(shadows) == 1 && len(running) == 0 && !trial {
-				r.NoteDeath()
-			}
-		}
-	}
-	if trial || len(shadows) > 0 {
+	if t.shadowEnded(marks, why.blames(1), len(running) == 0 && !trial) || trial {
 		return
 	}
 	if why.blames(1) {
@@ -56,17 +46,26 @@ func (t *tenant) reap(p *process) {
 	}
 }
 
-// inShadow returns the releases whose candidates the marks say ran in the shadow of calls.
-func (t *tenant) inShadow(marks map[link.Mark]bool) (list []*cache.Release) {
+// shadowEnded reports whether a candidate ran in the shadow of calls. If its process ended for a reason of
+// the scripts', it has lost that; alone, also a call. t.mu is held.
+func (t *tenant) shadowEnded(marks map[link.Mark]bool, blames, alone bool) (ran bool) {
 	if len(marks) == 0 {
-		return nil
+		return false
 	}
 	for r := range t.pool.cfg.Node.Table.All() {
-		if r.Name.Tenant == t.name && r.Shadow != nil && marks[link.MarkShadow(r.Name)] {
-			list = append(list, r)
+		if r.Name.Tenant != t.name || !marks[link.MarkShadow(r.Name)] {
+			continue
+		}
+		ran = true
+		if r.Shadow == nil || !blames {
+			continue // it is given up already
+		}
+		r.OfCandidate().Calls.End()
+		if alone { // shadows run one at a time
+			r.NoteDeath()
 		}
 	}
-	return list
+	return ran
 }
 
 // noteEnd notes that the candidates which run here have lost their process: the one to blame, or
