@@ -122,7 +122,8 @@ func (tn *tenant) empty(now time.Duration) bool {
 // starves reports whether the tenant has used up its processor time, so that the call does not go on. One
 // in the background that has begun does, if no other call wants its turn: those after it wait longer.
 func (tn *tenant) starves(t *Turn, now time.Duration) bool {
-	return tn.empty(now) && !(tn.background && t.begun)
+	goesOn := tn.background && (t.begun || t.call.GoesOn)
+	return !goesOn && tn.empty(now)
 }
 
 // begin counts a call that begins.

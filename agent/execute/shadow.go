@@ -48,6 +48,7 @@ type shadows struct {
 	kept     shadow.Kept
 	// apart is the time of the present call in turns, and of waiting for them.
 	apart time.Duration
+	began bool // a version has run in the shadow of the present call
 
 	mu      sync.Mutex
 	waiting []*shadowed
@@ -155,7 +156,7 @@ func (s *shadows) run() {
 // loading programs, and comparing and masking results. No panic ends the process.
 func (s *shadows) try(job *shadowed) (ok bool) {
 	begun := time.Now()
-	s.apart = 0
+	s.apart, s.began = 0, false
 	defer func() {
 		if v := recover(); v != nil {
 			s.executor.log.Error("a call in the shadow panicked", "script", job.release.Name.String(), "panic", v, "stack", string(debug.Stack()))
@@ -201,10 +202,7 @@ func (s *shadows) shadow(job *shadowed) (ok bool) {
 	}
 	outcome, paths := compared(&job.live, candidate)
 	if !first && (latency || outcome != shadow.Equal) && !rerun() {
-		if !atItsLimits(outcome, candidate) {
-			return false
-		}
-		active = &job.live // the candidate has used up the time for both
+		return false
 	}
 	if outcome != shadow.Equal {
 		outcome, paths = compared(active, candidate)
@@ -216,12 +214,6 @@ func (s *shadows) shadow(job *shadowed) (ok bool) {
 	r.Note(script.KindOf(job.live.err), active.ran)
 	r.Shadow.Note(outcome, slower(candidate.ran, active.ran))
 	return true
-}
-
-// atItsLimits reports whether the candidate failed as it did not end, or not stop to allocate.
-func atItsLimits(o shadow.Outcome, candidate *ending) bool {
-	kind := script.KindOf(candidate.err)
-	return o == shadow.Failed && (kind == script.Timeout || kind == script.Limit)
 }
 
 // slower reports whether the candidate took at least twice as long, and more than the clock's noise.
@@ -289,11 +281,12 @@ func (s *shadows) load(r *cache.Release, reply *gateway.Reply) (loaded, error) {
 func (s *shadows) inTurn(r *cache.Release, p engine.Program, inv *engine.Invocation, reply *gateway.Reply) (ran bool, err error) {
 	ctx, begun := context.Background(), time.Now()
 	defer func() { s.apart += time.Since(begun) }()
-	call := &admission.Call{Tenant: shadowTenant, Settings: &s.settings, Timeout: inv.Limits.Timeout, Background: true}
+	call := &admission.Call{Tenant: shadowTenant, Settings: &s.settings, Timeout: inv.Limits.Timeout, Background: true, GoesOn: s.began}
 	if !s.enter(ctx, call) {
 		return false, nil
 	}
 	defer s.turn.Leave()
+	s.began = true
 	leave, ok := s.before(r)
 	if !ok {
 		return false, nil

@@ -27,8 +27,8 @@ type home struct {
 	tenant atomic.Pointer[tenant] // nil until the process has one
 	asked  *rate.Limiter          // requests; who asks for more a second waits
 	kept   shadow.Kept
-	sent   *rate.Limiter          // bytes of contents
-	ran    *rate.Limiter          // microseconds that calls ran: of each second as many as there are processors
+	sent   *rate.Limiter // bytes of contents
+	ran    *rate.Limiter // microseconds that calls ran: of each second as many as there are processors
 }
 
 // Bounds of what a process may ask of the agent. What one needs is far below: each source
