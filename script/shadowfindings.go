@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,8 @@ const (
 	MaxShadowSamples = 8
 	// MaxShadowPathBytes bounds a path.
 	MaxShadowPathBytes = 256
+	// MaxShadowCount bounds each count: more than any process counts, and sums of many do not overflow.
+	MaxShadowCount = 1 << 48
 )
 
 // ShadowFindings are where results differ.
@@ -40,18 +43,23 @@ type ShadowSample struct {
 
 // AddPath counts so many results that differ at the path.
 func (f *ShadowFindings) AddPath(path string, n uint64) {
-	if len(path) > MaxShadowPathBytes {
-		path = path[:MaxShadowPathBytes]
+	path = CutText(path, MaxShadowPathBytes)
+	if _, known := f.Paths[path]; !known && len(f.Paths) == MaxShadowPaths {
+		f.OtherPaths = addCounts(f.OtherPaths, n)
+		return
 	}
-	_, known := f.Paths[path]
-	switch {
-	case !known && len(f.Paths) == MaxShadowPaths:
-		f.OtherPaths += n
-	case f.Paths == nil:
-		f.Paths = map[string]uint64{path: n}
-	default:
-		f.Paths[path] += n
+	if f.Paths == nil {
+		f.Paths = map[string]uint64{}
 	}
+	f.Paths[path] = addCounts(f.Paths[path], n)
+}
+
+// addCounts adds the counts up to MaxShadowCount.
+func addCounts(a, b uint64) uint64 { return min(a+min(b, MaxShadowCount), MaxShadowCount) }
+
+// CutText returns at most so many bytes of the text, which is valid UTF-8 then: a message takes nothing else.
+func CutText(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // AddSample keeps the sample if there is room, or if it shows paths that no other does.
@@ -68,7 +76,7 @@ func (f *ShadowFindings) Add(o *ShadowFindings) {
 	for _, path := range slices.Sorted(maps.Keys(o.Paths)) {
 		f.AddPath(path, o.Paths[path])
 	}
-	f.OtherPaths += o.OtherPaths
+	f.OtherPaths = addCounts(f.OtherPaths, o.OtherPaths)
 	for _, s := range o.Samples {
 		f.AddSample(s)
 	}

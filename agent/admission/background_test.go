@@ -72,3 +72,41 @@ func TestBackgroundBudget(t *testing.T) {
 		settled(t, m)
 	})
 }
+
+// TestCharge: what was done without a turn counts for the bucket.
+func TestCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, 1, 16)
+		settings := script.TenantSettings{CPU: 50}
+		m.Charge("shadow", &settings, time.Second)
+		began := time.Now()
+		for {
+			_, _, err := m.run(t.Context(), job{tenant: "shadow", work: time.Millisecond, background: true, settings: settings})
+			if err == nil {
+				break
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		if took := time.Since(began); took < 18*time.Second || took > 20*time.Second {
+			t.Errorf("a second at 50 thousandths, less what was saved, is paid after %v", took)
+		}
+		settled(t, m)
+	})
+}
+
+// TestBackgroundGoesOn: a call in the background that has begun goes on with an empty bucket, and those after it wait.
+func TestBackgroundGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, 1, 16)
+		background := job{tenant: "shadow", work: 500 * time.Millisecond, background: true, settings: script.TenantSettings{CPU: 50}}
+		began := time.Now()
+		if waited, _, err := m.run(t.Context(), background); err != nil || waited != 0 || time.Since(began) > time.Second {
+			t.Errorf("%v, waited %v of %v", err, waited, time.Since(began))
+		}
+		<-time.After(8 * time.Second)
+		if _, _, err := m.run(t.Context(), background); script.KindOf(err) != script.Overloaded {
+			t.Errorf("the next: %v", err)
+		}
+		settled(t, m)
+	})
+}

@@ -106,6 +106,9 @@ type Call struct {
 	// Background calls begin only while a turn is free, and go on only while no other call wants to.
 	// They do not wait to begin: Enter refuses them. All calls of one Tenant are alike.
 	Background bool
+	// GoesOn is a call in the background that is part of what an earlier one began. It begins also if its
+	// tenant has used up its processor time.
+	GoesOn bool
 }
 
 // Enter returns nil when it is the call's turn; the caller then calls t.Leave, and
@@ -413,7 +416,7 @@ func (g *Gate) tick() {
 		switch {
 		case t.asked:
 			wanted--
-		case t.tenant.empty(now):
+		case t.tenant.starves(t, now):
 			t.ask()
 		case wanted > 0 && hadSlice && (oneTooMany || hasTurnOfNext):
 			t.ask()

@@ -102,6 +102,14 @@ func (tn *tenant) drain(used, now time.Duration) {
 	tn.bucket -= used
 }
 
+// Charge has the tenant pay for work for which it had no turn.
+func (g *Gate) Charge(name string, settings *script.TenantSettings, used time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	g.tenant(name, settings, now).drain(used, now)
+}
+
 // empty reports whether the tenant has used up its processor time.
 func (tn *tenant) empty(now time.Duration) bool {
 	if tn.rate == 0 {
@@ -109,6 +117,13 @@ func (tn *tenant) empty(now time.Duration) bool {
 	}
 	tn.fill(now)
 	return tn.bucket <= 0
+}
+
+// starves reports whether the tenant has used up its processor time, so that the call does not go on. One
+// in the background that has begun does, if no other call wants its turn: those after it wait longer.
+func (tn *tenant) starves(t *Turn, now time.Duration) bool {
+	goesOn := tn.background && (t.begun || t.call.GoesOn)
+	return !goesOn && tn.empty(now)
 }
 
 // begin counts a call that begins.
@@ -136,7 +151,7 @@ func (tn *tenant) end(t *Turn) {
 // blocks says which bound keeps the call from having a turn; free if none does.
 func (tn *tenant) blocks(t *Turn, now time.Duration) reason {
 	switch {
-	case tn.empty(now):
+	case tn.starves(t, now):
 		return cpu
 	case t.begun:
 		return free

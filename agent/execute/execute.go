@@ -3,9 +3,11 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -48,9 +50,11 @@ type Config struct {
 	MaxWaiting int
 	// Observers see each call when it has ended, in this order.
 	Observers []Observer
-	// Shadowing, if not nil, is called before a candidate runs in the shadow of a call, which it does
-	// only if ok; leave is called after.
-	Shadowing func(candidate *cache.Release) (leave func(), ok bool)
+	// Shadowing, if not nil, is called before what runs of the release is loaded or run in the shadow of a
+	// call, which is done only if ok; leave is called after. A release with a Split is the live one.
+	Shadowing func(r *cache.Release) (leave func(), ok bool)
+	// Log gets what goes wrong in the shadow of calls; nil means the default logger.
+	Log *slog.Logger
 	// Profiles are those of scripts that run; nil if there are never any.
 	Profiles *profile.Profiles
 	// Metrics gets the executor's metrics, if not nil.
@@ -72,6 +76,7 @@ type Executor struct {
 	observers []Observer
 	profiles  *profile.Profiles
 	shadows   shadows
+	log       *slog.Logger
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
@@ -108,6 +113,7 @@ func New(cfg Config) (*Executor, error) {
 		roots:     cfg.Publishers,
 		observers: cfg.Observers,
 		profiles:  cfg.Profiles,
+		log:       cmp.Or(cfg.Log, slog.Default()),
 		gate:      admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
 		calls:     sync.Pool{New: func() any { return new(call) }},
 	}

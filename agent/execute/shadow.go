@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -19,11 +20,15 @@ import (
 // Bounds of the calls that wait for their shadow.
 const (
 	maxShadows = 64
+	// maxTenantShadows are those of one tenant, so that others have room.
+	maxTenantShadows = maxShadows / 2
 	// maxShadowBytes bounds the arguments and results of one call.
 	maxShadowBytes = 64 << 10
-	// shadowThousandths is the processor time of all shadows, in thousandths of one processor for each
-	// processor.
+	// shadowThousandths is the processor time of all shadows, in thousandths of that of the process.
 	shadowThousandths = 50
+	thousand          = 1000
+	// maxShadowCharge bounds what a call pays for beside its turns: it may have waited for a source.
+	maxShadowCharge = time.Second
 	// shadowMemory is by how much the memory of a shadow is less than that of its tenant's calls.
 	shadowMemory = 4
 	// shadowPatience is how long a shadow waits for a free turn.
@@ -40,6 +45,10 @@ type shadows struct {
 	before   func(*cache.Release) (leave func(), ok bool)
 	settings script.TenantSettings
 	turn     admission.Turn
+	kept     shadow.Kept
+	// apart is the time of the present call in turns, and of waiting for them.
+	apart time.Duration
+	began bool // a version has run in the shadow of the present call
 
 	mu      sync.Mutex
 	waiting []*shadowed
@@ -68,7 +77,7 @@ func (s *shadows) init(x *Executor, before func(*cache.Release) (func(), bool)) 
 	if before == nil {
 		s.before = func(*cache.Release) (func(), bool) { return func() {}, true }
 	}
-	s.settings = script.TenantSettings{CPU: shadowThousandths * runtime.GOMAXPROCS(0), Concurrency: 1}
+	s.settings = script.TenantSettings{CPU: shadowCPU(&script.TenantSettings{}), Concurrency: 1}
 }
 
 // offer has the call shadowed, if it is one of those and there is room.
@@ -83,7 +92,7 @@ func (s *shadows) offer(c *call, asked *gateway.Call, reply *gateway.Reply, err 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if size > maxShadowBytes || len(s.waiting) == maxShadows {
+	if size > maxShadowBytes || s.full(r.Name.Tenant) {
 		r.Shadow.Drop()
 		return
 	}
@@ -107,6 +116,17 @@ func (s *shadows) offer(c *call, asked *gateway.Call, reply *gateway.Reply, err 
 	}
 }
 
+// full reports whether there is no room for another call of the tenant.
+func (s *shadows) full(tenant string) bool {
+	n := 0
+	for _, job := range s.waiting {
+		if job.release.Name.Tenant == tenant {
+			n++
+		}
+	}
+	return n >= maxTenantShadows || len(s.waiting) >= maxShadows
+}
+
 // comparable reports whether the call ended for a reason that is the script's.
 func comparable(err error) bool {
 	if err == nil {
@@ -123,13 +143,28 @@ func comparable(err error) bool {
 func (s *shadows) run() {
 	for job := s.next(); job != nil; job = s.next() {
 		live := s.executor.table.Get(job.release.Name.String())
-		if live == nil || live.Shadow != job.release.Shadow {
+		if live == nil || !live.Enabled || live.Shadow != job.release.Shadow {
 			continue // the step is over
 		}
-		if !s.shadow(job) {
+		if !s.try(job) {
 			job.release.Shadow.Drop()
 		}
 	}
+}
+
+// try shadows the call. The processor time of all shadows includes what that takes between the turns:
+// loading programs, and comparing and masking results. No panic ends the process.
+func (s *shadows) try(job *shadowed) (ok bool) {
+	begun := time.Now()
+	s.apart, s.began = 0, false
+	defer func() {
+		if v := recover(); v != nil {
+			s.executor.log.Error("a call in the shadow panicked", "script", job.release.Name.String(), "panic", v, "stack", string(debug.Stack()))
+			ok = false
+		}
+		s.executor.gate.Charge(shadowTenant, &s.settings, min(time.Since(begun)-s.apart, maxShadowCharge))
+	}()
+	return s.shadow(job)
 }
 
 func (s *shadows) next() *shadowed {
@@ -149,11 +184,7 @@ func (s *shadows) next() *shadowed {
 // active version runs again in the same conditions, and its results are what is compared: the live ones
 // depend on another moment. ok is false if there was no time.
 func (s *shadows) shadow(job *shadowed) (ok bool) {
-	leave, ok := s.before(job.release.Split)
-	if !ok {
-		return false
-	}
-	defer leave()
+	s.kept.Use(job.release.Shadow)
 	r, seed, state := job.release, rand.Uint64(), job.release.Shadow.State.Fork()
 	active := &job.live
 	rerun := func() bool {
@@ -176,12 +207,12 @@ func (s *shadows) shadow(job *shadowed) (ok bool) {
 	if outcome != shadow.Equal {
 		outcome, paths = compared(active, candidate)
 	}
-	r.Split.Note(script.KindOf(candidate.err), candidate.ran)
-	r.Note(script.KindOf(job.live.err), active.ran)
-	r.Shadow.Note(outcome, slower(candidate.ran, active.ran))
 	if outcome != shadow.Equal {
 		r.Shadow.Differ(s.sample(job, active, candidate, paths))
 	}
+	r.Split.Note(script.KindOf(candidate.err), candidate.ran)
+	r.Note(script.KindOf(job.live.err), active.ran)
+	r.Shadow.Note(outcome, slower(candidate.ran, active.ran))
 	return true
 }
 
@@ -196,17 +227,14 @@ func slower(candidate, active time.Duration) bool {
 func (s *shadows) once(job *shadowed, r *cache.Release, state *shadow.State, seed uint64) *ending {
 	x := s.executor
 	var reply gateway.Reply
-	ctx := context.Background()
-	loaded, err := x.load(ctx, r, 0, &reply)
+	loaded, err := s.load(r, &reply)
 	if err != nil {
 		return nil
 	}
 	settings := x.tenants(r.Name.Tenant).OrDefaults()
 	limits := loaded.Limits.AtMost(settings.Limits)
-	call := &admission.Call{Tenant: shadowTenant, Settings: &s.settings, Timeout: limits.Timeout, Background: true}
-	if !s.enter(ctx, call) {
-		return nil
-	}
+	timeout := limits.Timeout
+	limits.Timeout += shadowPatience // the time in which others had its turn is not its own
 	host := &shadowHost{Host: x.host, state: state, tenant: r.Name.Tenant, now: job.start}
 	if set := r.Staged(r.Runs.Number); set != nil && x.host != nil {
 		host.Host = &staged{Host: x.host, set: set, contents: x.contents}
@@ -219,17 +247,52 @@ func (s *shadows) once(job *shadowed, r *cache.Release, state *shadow.State, see
 	if x.host != nil {
 		inv.Host = host
 	}
-	err = loaded.program.Run(ctx, &inv, &reply.Result)
-	waited := s.turn.Waited()
-	s.turn.Leave()
-	if err != nil && (!comparable(err) && kindOf(err) != script.Timeout || kindOf(err) == script.Timeout && waited > 0) {
+	s.settings.CPU = shadowCPU(&settings)
+	ran, err := s.inTurn(r, loaded.program, &inv, &reply)
+	used := s.turn.Used()
+	switch {
+	case !ran:
+		return nil
+	case used >= timeout:
+		err = script.Errorf(script.Timeout, "", "it ran for %v, the longest that it may", timeout)
+	case err != nil && !comparable(err): // also one that ran out of time while others had its turn
 		return nil
 	}
-	e := &ending{err: err, ran: s.turn.Used(), logs: host.logs}
+	e := &ending{err: err, ran: used, logs: host.logs}
 	for i := range reply.Len() {
 		e.values = append(e.values, reply.Value(i))
 	}
 	return e
+}
+
+var errBarred = script.Errorf(script.Unavailable, "script", "the script does not run in the shadow now")
+
+// load is Executor.load of what runs of the release.
+func (s *shadows) load(r *cache.Release, reply *gateway.Reply) (loaded, error) {
+	leave, ok := s.before(r)
+	if !ok {
+		return loaded{}, errBarred
+	}
+	defer leave()
+	return s.executor.load(context.Background(), r, 0, reply)
+}
+
+// inTurn runs the program once a turn is free; ran is false if none is.
+func (s *shadows) inTurn(r *cache.Release, p engine.Program, inv *engine.Invocation, reply *gateway.Reply) (ran bool, err error) {
+	ctx, begun := context.Background(), time.Now()
+	defer func() { s.apart += time.Since(begun) }()
+	call := &admission.Call{Tenant: shadowTenant, Settings: &s.settings, Timeout: inv.Limits.Timeout, Background: true, GoesOn: s.began}
+	if !s.enter(ctx, call) {
+		return false, nil
+	}
+	defer s.turn.Leave()
+	s.began = true
+	leave, ok := s.before(r)
+	if !ok {
+		return false, nil
+	}
+	defer leave()
+	return true, p.Run(ctx, inv, &reply.Result)
 }
 
 // enter waits for a free turn.
@@ -245,10 +308,21 @@ func (s *shadows) enter(ctx context.Context, call *admission.Call) bool {
 	}
 }
 
+// shadowCPU is the processor time of all shadows of the process, in thousandths of one processor. A tenant
+// with a process of its own has no more than its share of its own.
+func shadowCPU(settings *script.TenantSettings) int {
+	all := thousand * runtime.GOMAXPROCS(0)
+	if settings.Isolation == script.IsolationProcess && settings.CPU > 0 {
+		all = min(all, settings.CPU)
+	}
+	return max(all*shadowThousandths/thousand, 1)
+}
+
 // Bounds of what a shadow logs.
 const (
 	maxShadowLogs    = 10
-	maxShadowLogLine = 256
+	maxShadowLogLine = 256     // in a sample
+	maxShadowLogText = 4 << 10 // until it is masked
 )
 
 // shadowHost is the Host of calls in the shadow. They read the live values, and change nothing.
@@ -263,7 +337,7 @@ type shadowHost struct {
 // Log implements engine.Host.
 func (h *shadowHost) Log(_ *engine.Invocation, level engine.Level, message string) {
 	if len(h.logs) < maxShadowLogs {
-		h.logs = append(h.logs, string(level)+" "+message[:min(len(message), maxShadowLogLine)])
+		h.logs = append(h.logs, string(level)+" "+script.CutText(message, maxShadowLogText))
 	}
 }
 

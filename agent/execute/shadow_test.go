@@ -54,7 +54,12 @@ func shadowing(t *testing.T, host engine.Host, active, candidate string, plan sc
 	t.Helper()
 	n := &node{host: host}
 	n.start(t, lua.New(), 1<<20, 2, 16)
-	r := script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Revision: 1, Enabled: true}
+	return n, n.shadow("acme", active, candidate, plan, nil)
+}
+
+// shadow makes a script of the tenant live whose candidate shadows all calls of the active version.
+func (n *node) shadow(tenant, active, candidate string, plan script.Plan, change func(*script.Release)) *cache.Release {
+	r := script.Release{Name: script.Name{Tenant: tenant, Script: "route"}, Revision: 1, Enabled: true}
 	for i, src := range []string{active, candidate} {
 		n.sources[script.DigestOf([]byte(src))] = []byte(src)
 		r.Retained = append(r.Retained, script.Version{Number: uint64(i + 1), Digest: script.DigestOf([]byte(src)), Engine: "fake", Entrypoint: "handle"})
@@ -65,9 +70,12 @@ func shadowing(t *testing.T, host engine.Host, active, candidate string, plan sc
 	plan.Steps = []script.Step{{By: script.ByShadow, Percent: 100}}
 	r.Settings.Rollout = plan
 	r.Candidate.Select(plan.Steps[0], script.ShadowThreshold(100))
+	if change != nil {
+		change(&r)
+	}
 	live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
 	n.table.Update([]*cache.Release{live}, nil)
-	return n, live
+	return live
 }
 
 // shadowed waits until so many calls were shadowed or dropped.

@@ -70,26 +70,30 @@ var alwaysMasked = []string{"headers.authorization", "headers.proxy-authorizatio
 // versions and of the tenant are.
 func (s *shadows) sample(job *shadowed, active, candidate *ending, paths []string) script.ShadowSample {
 	r := job.release
-	lists, masks := [][]string{alwaysMasked}, len(alwaysMasked)
+	lists := [][]string{alwaysMasked}
 	settings := s.executor.tenants(r.Name.Tenant)
 	for _, d := range []*script.Decisions{r.Decisions, r.Split.Decisions, settings.Decisions} {
 		if d != nil {
-			lists, masks = append(lists, d.Mask), masks+len(d.Mask)
+			lists = append(lists, d.Mask)
 		}
 	}
+	masks := slices.Concat(lists...)
+	slices.Sort(masks)
+	masks = slices.Compact(masks)
 	var m mask.Masker
-	m.Reset(mask.NewPaths(lists...))
+	m.Reset(mask.NewPaths(masks))
 	texts := [...][]byte{masked(&m, job.args), active.text(&m), candidate.text(&m)}
+	all := len(masks) > mask.MaxPaths // the masker ignores some of them
 	for i := range texts {
-		if masks > mask.MaxPaths { // the masker ignores some of them
+		if all {
 			texts[i] = []byte(`"` + decision.Mask + `"`)
 		}
 		texts[i] = m.Scrub(texts[i], 0, "") // a copy may stand before the masked value
 	}
-	hide := func(lines []string) []string {
-		shown := slices.Clone(lines)
-		for i, line := range shown {
-			if m.Leaks(line) {
+	hide := func(lines []string, most int) []string {
+		shown := make([]string, len(lines))
+		for i, line := range lines {
+			if shown[i] = script.CutText(line, most); all && line != "" || m.Leaks(line) || m.Leaks(pointerNames.Replace(line)) {
 				shown[i] = decision.Mask
 			}
 		}
@@ -97,9 +101,12 @@ func (s *shadows) sample(job *shadowed, active, candidate *ending, paths []strin
 	}
 	return script.ShadowSample{
 		Time: job.start.Round(time.Millisecond), Active: r.Runs.Number, Candidate: r.Split.Runs.Number,
-		Input: cut(texts[0]), Live: cut(texts[1]), Shadow: cut(texts[2]), Paths: hide(paths), Logs: hide(candidate.logs),
+		Input: cut(texts[0]), Live: cut(texts[1]), Shadow: cut(texts[2]), Paths: hide(paths, script.MaxShadowPathBytes), Logs: hide(candidate.logs, maxShadowLogLine),
 	}
 }
+
+// pointerNames undoes the escapes of JSON pointers.
+var pointerNames = strings.NewReplacer("~1", "/", "~0", "~")
 
 // masked returns the JSON list of the values, masked.
 func masked(m *mask.Masker, values [][]byte) []byte {
@@ -130,5 +137,5 @@ func cut(text []byte) string {
 	if len(text) <= maxSampleBytes {
 		return string(text)
 	}
-	return strings.ToValidUTF8(string(text[:maxSampleBytes]), "") + " …"
+	return script.CutText(string(text), maxSampleBytes) + " …"
 }

@@ -32,6 +32,13 @@ func (s *State) Fork() *State {
 	return &State{counters: maps.Clone(s.counters), buckets: maps.Clone(s.buckets)}
 }
 
+// reset empties s.
+func (s *State) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counters, s.buckets = nil, nil
+}
+
 // Count adds n to the counter, and returns what it is then. An error is one of kind Limit.
 func (s *State) Count(counter string, n float64) (float64, error) {
 	s.mu.Lock()

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strings"
-
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -25,8 +23,7 @@ func ToShadowCalls(m *scriptv1.ShadowCalls) *script.ShadowCalls {
 	c := &script.ShadowCalls{
 		Step: int(m.GetStep()), Equal: m.GetEqual(), Different: m.GetDifferent(), Failed: m.GetFailed(), Slower: m.GetSlower(), Dropped: m.GetDropped(),
 	}
-	const most = 1 << 48 // more than any process counts, and sums of many do not overflow
-	if c.Slower > c.Compared() || max(c.Equal, c.Different, c.Failed, c.Dropped) > most {
+	if c.Slower > c.Compared() || max(c.Equal, c.Different, c.Failed, c.Dropped) > script.MaxShadowCount {
 		return nil
 	}
 	return c
@@ -38,6 +35,7 @@ const (
 	maxFindingSamples = 8
 	maxFindingText    = 5 << 10
 	maxFindingLines   = 16
+	maxFindingLine    = 512
 )
 
 // FromFindings returns the message for f; nil if nothing was found.
@@ -59,9 +57,9 @@ func FromFindings(f *script.ShadowFindings) *scriptv1.ShadowFindings {
 
 // ToFindings reads m, and leaves out what is beyond the bounds.
 func ToFindings(m *scriptv1.ShadowFindings) script.ShadowFindings {
-	f := script.ShadowFindings{OtherPaths: m.GetOtherPaths()}
+	f := script.ShadowFindings{OtherPaths: min(m.GetOtherPaths(), script.MaxShadowCount)}
 	for _, p := range m.GetPaths()[:min(len(m.GetPaths()), maxFindingPaths)] {
-		f.AddPath(textOf(p.GetPath()), p.GetCount())
+		f.AddPath(p.GetPath(), p.GetCount())
 	}
 	for _, s := range m.GetSamples()[:min(len(m.GetSamples()), maxFindingSamples)] {
 		f.AddSample(script.ShadowSample{
@@ -72,14 +70,13 @@ func ToFindings(m *scriptv1.ShadowFindings) script.ShadowFindings {
 	return f
 }
 
+// textsOf cuts paths and lines of a log.
 func textsOf(list []string) (texts []string) {
 	for _, text := range list[:min(len(list), maxFindingLines)] {
-		texts = append(texts, textOf(text))
+		texts = append(texts, script.CutText(text, maxFindingLine))
 	}
 	return texts
 }
 
-// textOf cuts a text that no agent sends, and replaces what is no text.
-func textOf(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxFindingText)], "")
-}
+// textOf cuts a text that no agent sends.
+func textOf(text string) string { return script.CutText(text, maxFindingText) }

@@ -1,7 +1,9 @@
 package wire_test
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,13 +87,20 @@ func TestFindingsAreBounded(t *testing.T) {
 	if diff := cmp.Diff(want, wire.ToFindings(wire.FromFindings(&want))); diff != "" {
 		t.Errorf("came back changed (-want +got):\n%s", diff)
 	}
-	m := &scriptv1.ShadowFindings{}
+	m := &scriptv1.ShadowFindings{OtherPaths: math.MaxUint64, Paths: []*scriptv1.ShadowPath{{Path: strings.Repeat("é", 1000), Count: math.MaxUint64}}}
 	for i := range 1000 {
 		path := strings.Repeat("/x", i+1)
 		m.Paths = append(m.Paths, &scriptv1.ShadowPath{Path: path, Count: 1})
 		m.Samples = append(m.Samples, &scriptv1.ShadowSample{Input: strings.Repeat("\xff", 1<<20), Paths: []string{path}, Logs: make([]string, 1000)})
 	}
 	got := wire.ToFindings(m)
+	for range 1000 { // many say so, or one says it often
+		again := wire.ToFindings(m)
+		got.Add(&again)
+	}
+	if got.OtherPaths != script.MaxShadowCount || slices.Max(slices.Collect(maps.Values(got.Paths))) != script.MaxShadowCount {
+		t.Errorf("counts overflow: %d at other paths, %v", got.OtherPaths, got.Paths)
+	}
 	if len(got.Paths) != script.MaxShadowPaths || len(got.Samples) != script.MaxShadowSamples || len(got.Samples[0].Input) > 8<<10 || len(got.Samples[0].Logs) > 100 {
 		t.Errorf("%d paths, %d samples, the first with %d bytes and %d lines", len(got.Paths), len(got.Samples), len(got.Samples[0].Input), len(got.Samples[0].Logs))
 	}

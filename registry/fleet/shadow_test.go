@@ -65,7 +65,7 @@ func TestShadowsAddUp(t *testing.T) {
 	b.found("a", "", true, &script.ShadowCalls{Step: 1, Equal: 20, Different: 3})
 	want("more", "1: 25 equal, 3 differ, 1 failed, 0 slower, 7 dropped")
 	b.found("a", "later", true, &script.ShadowCalls{Step: 1, Equal: 1})
-	want("another process", "1: 6 equal, 0 differ, 1 failed, 0 slower, 7 dropped")
+	want("another process", "1: 26 equal, 3 differ, 1 failed, 0 slower, 7 dropped")
 
 	kept := b.Counts().Reported
 	b.apply(b.inShadow(13, 2))

@@ -115,7 +115,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
 		Observers: append(slices.Clone(observers), s.traces()...), Metrics: s.metrics,
-		Shadowing: func(candidate *cache.Release) (func(), bool) { return s.executor.shadow(candidate) },
+		Shadowing: func(r *cache.Release) (func(), bool) { return s.executor.shadow(r) }, Log: p.log,
 	})
 	if err != nil {
 		return nil, err
