@@ -72,6 +72,9 @@ func (w *closure) nameOf(r Require) (script.Name, error) {
 		return name, script.Errorf(script.Script, "source",
 			"there is no module %.80q: require a module that every script has, such as json, or a library by its tenant and name, such as require(\"%s/lib\")", r.Name, w.of.Tenant)
 	}
+	if w.of.Tenant == "" {
+		return name, script.Errorf(script.Script, "source", "only a script with a manifest has libraries: put this source into a manifest of the tenant %s", name.Tenant)
+	}
 	if name.Tenant != w.of.Tenant {
 		return name, script.Errorf(script.Script, "source", "the library %s is of another tenant: publish it for the tenant %s, too", name, w.of.Tenant)
 	}

@@ -14,8 +14,8 @@ const libraryTries = 5
 // resolve finds the libraries that the publication requires: of each the active version, all as they were at one
 // moment. beside returns a library that is published in the same transaction; nil if there is none.
 func (r *Registry) resolve(ctx context.Context, w Write, p *publication, beside func(script.Name) (script.Library, bool)) error {
-	if !w.By.Allows(access.Read, w.Name.Tenant) { // the write is refused, and nothing is said of other scripts
-		return nil
+	if !w.By.Allows(access.Publish, w.Name.Tenant) && !w.By.Allows(access.Release, w.Name.Tenant) {
+		return nil // the write is refused: nothing is compiled for it, and nothing is said of other scripts
 	}
 	checker, err := r.engine(p.version.Engine)
 	if err != nil {

@@ -18,10 +18,8 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return PublishResult{}, err
 	}
-	if err := r.completed(ctx, req, &p); err != nil {
-		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
-		return PublishResult{}, err
-	}
+	// Not before the write is decided: one that is asked for again has its result, whatever became of the libraries.
+	completed := sync.OnceValue(func() error { return r.completed(ctx, req, &p) })
 	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source, p.isLibrary()) })
 	prepare := func(d *decision) error {
 		if d.commit.Publish == nil {
@@ -32,6 +30,9 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	d, err := r.write(ctx, writeRequest{
 		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
 		decide: func(cur script.Release, at moment) (decision, error) {
+			if err := completed(); err != nil {
+				return decision{}, err
+			}
 			return decidePublish(cur, p, r.specs(ctx), req.Write, at)
 		},
 	})

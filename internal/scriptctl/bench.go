@@ -237,8 +237,10 @@ func (b *bench) passing(ctx context.Context, s scripttest.Suite) (good []bool, f
 }
 
 func (b *bench) compile(m *manifest.Manifest) (*offline.Program, error) {
-	if err := b.libraries.Resolve(b.engine, m); err != nil {
-		return nil, &exitError{code: exitRefused, err: err}
+	if m.Settings.Libraries == nil { // else it is a version that has its own
+		if err := b.libraries.Resolve(b.engine, m); err != nil {
+			return nil, &exitError{code: exitRefused, err: err}
+		}
 	}
 	p, err := offline.Compile(b.engine, &script.Edition{
 		Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,

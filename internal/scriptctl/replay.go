@@ -299,7 +299,7 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 			return nil, err
 		}
 		v.Name, v.Source, v.Digest = path, source, script.DigestOf(source)
-		return v, nil
+		return v, s.resolve(ctx, v)
 	}
 	if flag == "--file" && s.ref.Version != 0 {
 		return nil, usage(script.Errorf(script.Invalid, flag, "a manifest is a version of its own: leave out @%d", s.ref.Version))
@@ -325,4 +325,23 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 		return v, nil
 	}
 	return nil, usage(script.Errorf(script.Invalid, flag, "%s has no manifest of %s", path, s.ref.Name))
+}
+
+// resolve gives the source of a file the libraries that it requires: those of the version whose settings it runs with,
+// and others of the registry.
+func (s *replaySources) resolve(ctx context.Context, v *replay.Version) error {
+	m := manifest.Manifest{Name: s.ref.Name, Source: v.Source, SourceFile: v.Name, File: v.Name, Line: 1, Entrypoint: v.Entrypoint}
+	libraries := offline.Libraries{Unread: true, Elsewhere: func(name script.Name) (script.Library, error) {
+		for _, l := range v.Spec.Libraries {
+			if l.Name == name {
+				return l, nil
+			}
+		}
+		return s.app.libraryOf(ctx, name)
+	}}
+	if err := libraries.Resolve(lua.New(), &m); err != nil {
+		return err
+	}
+	v.Spec.Libraries = m.Settings.Libraries
+	return nil
 }

@@ -378,4 +378,12 @@ func TestDecideOnLibraries(t *testing.T) {
 	if a := decide(); a.Kind != controller.Publish {
 		t.Errorf("another config: %+v", a)
 	}
+	held, newest := have, have.Settings.Spec // the newest version does not run, so the release does not say what it runs with
+	held.Active, held.Pinned, held.Hold, held.Settings.Spec = held.Retained[0], true, &script.Hold{Author: "ann"}, script.Spec{}
+	for config, kind := range map[string]controller.Kind{"": controller.Keep, `{"a":1}`: controller.Publish} {
+		want.Settings.Config = []byte(config)
+		if a := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: &held, Newest: &newest, Allowed: true, Bounded: true, Known: true}); a.Kind != kind {
+			t.Errorf("held, and the config %q: %+v", config, a)
+		}
+	}
 }

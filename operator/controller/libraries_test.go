@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+func (w *world) Source(context.Context, script.Ref) (script.Edition, error) {
+	return script.Edition{}, script.Errorf(script.Unavailable, "", "no test asks for it")
+}
 
 // TestALibraryThatIsNotThereYet: of two LuaScripts that are applied together, the one that requires the other may come
 // first: its condition says what is missing, and it is published when that is there.

@@ -177,6 +177,9 @@ func (c *checker) checkShadowing(v *variable) {
 	if isLib, _ := lua.HasMember(v.name, ""); isLib {
 		c.find(shadowing, v.line, v.name, "%s %s shadows the library %s", v.kind, v.name, v.name)
 	}
+	if v.name == "require" { // see lua.Engine.Requires
+		c.find(shadowing, v.line, v.name, "%s require shadows the function require: this source finds no libraries of the tenant", v.kind)
+	}
 }
 
 // checkUses checks the global variables that the script reads.

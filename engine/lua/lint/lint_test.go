@@ -75,6 +75,8 @@ func TestFindings(t *testing.T) {
 		"function handle() return kv.get('a', 'b') end":                                        "1:29 W011 kv.get takes at most 1 arguments and gets 2: kv.get(key)",
 		"function handle() return ratelimit.allow('a', 5) end":                                 "1:36 W011 ratelimit.allow needs a table as its argument 2, options, and gets a number",
 		"function handle() return string.rep('a', '3'), string.rep('a', 'b') end":              "1:33 W011 string.rep needs a number as its argument 2, n, and gets a string",
+		"function handle(require) return require('acme/lib') end":                              "1:17 W009 parameter require shadows the function require: this source finds no libraries of the tenant",
+		"local require = require function handle() return require('acme/lib') end":             "",
 		"local kv = {} function handle() return kv.get() end":                                  "1:7 W009 local variable kv shadows the library kv",
 		"function handle() return os.exit() end":                                               "1:26 W003 scripts have no os.exit",
 		"function handle() return string.uper('a') end":                                        "1:26 W003 scripts have no string.uper: did you mean string.upper?",
