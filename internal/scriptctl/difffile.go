@@ -80,7 +80,7 @@ func (a *app) asDiff(err error) error {
 	if out, ok := a.Out.(*output); ok && out.err != nil {
 		err = out.err
 	}
-	if err != nil && err != error(errChanged) && exitCode(err) == exitChanged {
+	if err != nil && !errors.Is(err, errChanged) && exitCode(err) == exitChanged {
 		return usage(err)
 	}
 	return err

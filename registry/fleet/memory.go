@@ -71,15 +71,13 @@ type stored struct {
 
 // essence is what a memo of an agent is stored for.
 type essence struct {
-	fleet       string
-	incarnation string
-	identity    string
-	connected   bool
-	selects     bool
-	sets        bool
-	byKey       bool
-	shadows     bool
-	keys        string // that its disk is signed by: they must stay trusted though it is away
+	fleet                         string
+	incarnation                   string
+	identity                      string
+	connected                     bool
+	selects, sets, byKey, shadows bool // see Report
+
+	keys string // that its disk is signed by: they must stay trusted though it is away
 }
 
 func essenceOf(r *Report, connected bool) essence {
