@@ -126,9 +126,11 @@ func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 		if parseErr != nil || rejected > len(records) {
 			rejected = len(records)
 		}
-		if rejected > 0 { // else it is a warning
-			s.courier.Reject(rejected, err)
+		if rejected == 0 {
+			s.courier.Warn(err)
+			return nil
 		}
+		s.courier.Reject(rejected, err)
 		return nil
 	}
 	if isTemporary(err) {
