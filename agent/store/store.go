@@ -118,6 +118,8 @@ type Store struct {
 	unfiled map[string]unfiled
 	fresh   fresh
 	garbage map[script.Digest]struct{} // blobs that were swept, and whose files may be there
+
+	settingsAside map[string]struct{} // files in corrupt/: settings that no full snapshot has replaced
 }
 
 // indexed is what the store remembers of an object on disk.
@@ -154,6 +156,8 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 		garbage: map[script.Digest]struct{}{},
 		folders: map[string]struct{}{},
 		swept:   true,
+
+		settingsAside: map[string]struct{}{},
 	}
 	if err := s.makeFolders(); err != nil {
 		return nil, nil, fmt.Errorf("prepare the state folder %s: %w", dir, err)
