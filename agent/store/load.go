@@ -79,9 +79,6 @@ type Lost struct {
 	Err  error
 }
 
-// maxCorrupt is how many corrupt files are kept for a person to look at.
-const maxCorrupt = 100
-
 func (s *Store) load() (*Loaded, error) {
 	if err := s.emptyTemp(); err != nil {
 		return nil, err
@@ -457,10 +454,10 @@ func (s *Store) setAllAside(loaded *Loaded, lost []Lost) error {
 		l.Path = s.within(l.Path)
 		loaded.Lost = append(loaded.Lost, l)
 	}
-	return nil
+	return s.pruneCorrupt()
 }
 
-// setAside moves a file into corrupt/, where the oldest make room.
+// setAside moves a file into corrupt/. Call pruneCorrupt after.
 func (s *Store) setAside(path string) error {
 	rel, err := filepath.Rel(s.dir, path)
 	if err != nil {
@@ -480,18 +477,5 @@ func (s *Store) setAside(path string) error {
 		return fmt.Errorf("set %s aside: %w", rel, err)
 	}
 	s.noteSettingsAside(name)
-	kept, err := os.ReadDir(s.path("corrupt"))
-	if err != nil {
-		return err
-	}
-	kept = slices.DeleteFunc(kept, func(e os.DirEntry) bool {
-		_, needed := s.settingsAside[e.Name()]
-		return needed
-	})
-	for _, old := range kept[:max(0, len(kept)-maxCorrupt)] { // sorted by name, that is by time
-		if err := os.RemoveAll(s.path("corrupt", old.Name())); err != nil {
-			return err
-		}
-	}
 	return nil
 }

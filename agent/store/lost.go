@@ -35,18 +35,24 @@ func (l *Loaded) LostSettings() map[string]struct{} {
 }
 
 // missesSettings reports whether the cursor counts settings that are not here, and that no file names that is lost or doubted.
+// If the cursor does not count them apart from values, a missing value can be settings.
 func (s *Store) missesSettings(record *cursorRecord, lost, doubted []Lost) bool {
-	if record == nil || record.Tenants == nil {
+	if record == nil || record.Others == nil {
 		return false
 	}
-	known := s.tallies.tenants
+	known, were, values := s.others.Count, record.Others.Count, true
+	if record.Tenants != nil {
+		known, were, values = s.tallies.tenants, *record.Tenants, false
+	}
 	for _, l := range slices.Concat(lost, doubted) {
 		key, err := s.keyOf(l.Path)
-		if err == nil && strings.HasPrefix(key, string(script.Tenants)+"/") && !errors.Is(l.Err, errMisplaced) {
+		kind, _, _ := strings.Cut(key, "/")
+		counted := script.ObjectKind(kind) == script.Tenants || values && script.ObjectKind(kind) == script.Values
+		if err == nil && counted && !errors.Is(l.Err, errMisplaced) {
 			known++
 		}
 	}
-	return known < *record.Tenants
+	return known < were
 }
 
 // settingsOf returns the tenant whose settings a file in corrupt/ was: see setAside.
@@ -93,4 +99,25 @@ func (s *Store) settingsReplaced() {
 		err := s.disk.Rename(s.path("corrupt", name), s.path("corrupt", at+"-replaced-"+rest))
 		return err == nil || errors.Is(err, fs.ErrNotExist)
 	})
+}
+
+// maxCorrupt is how many corrupt files are kept for a person to look at, besides those that recallLost needs.
+const maxCorrupt = 100
+
+// pruneCorrupt removes the oldest of more than that.
+func (s *Store) pruneCorrupt() error {
+	kept, err := os.ReadDir(s.path("corrupt"))
+	if err != nil {
+		return err
+	}
+	kept = slices.DeleteFunc(kept, func(e os.DirEntry) bool {
+		_, needed := s.settingsAside[e.Name()]
+		return needed
+	})
+	for _, old := range kept[:max(0, len(kept)-maxCorrupt)] { // sorted by name, that is by time
+		if err := os.RemoveAll(s.path("corrupt", old.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }

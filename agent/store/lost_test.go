@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -27,6 +28,10 @@ func TestSettingsThatAreGoneStayLost(t *testing.T) {
 		"moved to a tenant": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "tenants/acme"), filepath.Join(dir, "tenants/shop"))
 		},
+		"removed from a folder of software that did not count them": func(dir string) error {
+			rewriteCursor(t, dir, func(record map[string]json.RawMessage) { delete(record, "tenants") })
+			return os.Remove(filepath.Join(dir, "tenants/acme"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := furnished(t)
@@ -50,14 +55,15 @@ func TestSettingsThatAreGoneStayLost(t *testing.T) {
 
 // TestManyLostSettingsStayLost: what else is corrupt does not push out what says whose settings are lost.
 func TestManyLostSettingsStayLost(t *testing.T) {
+	const many = 10 * store.MaxCorrupt
 	dir := furnished(t)
-	for i := range store.MaxCorrupt + 20 {
+	for i := range many {
 		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("tenants/t%d", i)), nil, 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "tenants/acme"), nil, 0o600))
 	for start := range 2 {
 		s, loaded := open(t, dir)
-		if got := len(loaded.LostSettings()); got != store.MaxCorrupt+21 {
+		if got := len(loaded.LostSettings()); got != many+1 {
 			t.Errorf("start %d: the settings of %d tenants are lost", start, got)
 		}
 		must(t, s.Abandon())

@@ -268,7 +268,7 @@ func (s *Store) recheck(d script.Digest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v vanished: %w", d, ErrMissing)
 	}
-	if err := s.setAside(s.blobPath(d)); err != nil {
+	if err := errors.Join(s.setAside(s.blobPath(d)), s.pruneCorrupt()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%v failed its check: %w", d, ErrMissing), err)
 	}
 	return nil, fmt.Errorf("%v failed its check and was set aside: %w", d, ErrMissing)
