@@ -42,7 +42,7 @@ func (s *Store) missesSettings(record *cursorRecord, lost, doubted []Lost) bool 
 	}
 	known, were, values := s.others.Count, record.Others.Count, true
 	if record.Tenants != nil {
-		known, were, values = s.tallies.tenants, *record.Tenants, false
+		known, were, values = s.tenants, *record.Tenants, false
 	}
 	for _, l := range slices.Concat(lost, doubted) {
 		key, err := s.keyOf(l.Path)
