@@ -36,10 +36,14 @@ func TestSettingsThatAreGoneStayLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := furnished(t)
 			must(t, lose(dir))
-			for start := range 3 {
-				s, loaded := open(t, dir)
+			for start, d := range []store.Disk{noRoom{}, store.OSDisk{}, noRoom{}, store.OSDisk{}} {
+				s, loaded, err := store.OpenOn(dir, trusted, d)
+				must(t, err)
 				if !isLost(loaded, "acme") || loaded.Cursor != (store.Cursor{}) {
 					t.Errorf("start %d: the settings are not lost; lost is %v", start, loaded.Lost)
+				}
+				if start == 1 { // it dies before it has removed all
+					must(t, s.Commit(store.Batch{Removed: []string{"releases/acme/a"}}))
 				}
 				must(t, s.Abandon())
 			}
