@@ -48,6 +48,9 @@ func TestTheSettingsOfATenantRotted(t *testing.T) {
 		testLostSettings(t, func(path string) error { return os.WriteFile(path, []byte("rotten"), 0o600) })
 	})
 	t.Run("gone", func(t *testing.T) { testLostSettings(t, os.Remove) })
+	t.Run("moved", func(t *testing.T) {
+		testLostSettings(t, func(path string) error { return os.Rename(path, path+"-old") })
+	})
 }
 
 func testLostSettings(t *testing.T, lose func(path string) error) {

@@ -81,8 +81,19 @@ func TestActivationsAreTraced(t *testing.T) {
 		if len(n.told) != 0 {
 			t.Errorf("%v goes live together with what cannot", n.told)
 		}
-		w.commit(map[string]string{"a": "six", "b": "six"})
-		pass(time.Second)
+		w.large = true
+		mend := w.hides("seven")
+		w.commit(map[string]string{"a": "seven", "b": "six"})
+		pass(10 * time.Second)
+		if len(n.told) != 0 {
+			t.Errorf("%v goes live at a retry together with what cannot be fetched", n.told)
+		}
+		mend()
+		pass(time.Minute)
+		if len(n.told) != 2 {
+			t.Errorf("once it can be fetched, %v goes live", n.told)
+		}
+		w.large = false
 		spans.Reset()
 
 		// What cannot go live is an error, and a span of its own when it is tried again.

@@ -89,7 +89,14 @@ func (s *Store) change(b Batch) error {
 	}
 	s.dropJournal()
 	s.cursor = nil // until one is saved that goes with what is there then
-	if err := s.put(b.Put); err != nil {
+	// Settings first: a crash in between must not leave a script that is served without its tenant's.
+	isSettings := func(e Entry) bool { return e.Object.Tenant != nil }
+	others := slices.DeleteFunc(slices.Clone(b.Put), isSettings)
+	settings := slices.DeleteFunc(slices.Clone(b.Put), func(e Entry) bool { return !isSettings(e) })
+	if err := s.put(settings); err != nil {
+		return err
+	}
+	if err := s.put(others); err != nil {
 		return err
 	}
 	return s.removeObjects(b.Removed)
@@ -360,6 +367,7 @@ func (s *Store) SaveCursor(c Cursor) error {
 	defer s.writing.Unlock()
 	if c.Revision > 0 {
 		s.removeDoubtful()
+		s.settingsReplaced()
 		if s.behind {
 			s.behind = s.disk.Remove(s.path("behind")) != nil
 		}

@@ -79,9 +79,6 @@ type Lost struct {
 	Err  error
 }
 
-// maxCorrupt is how many corrupt files are kept for a person to look at.
-const maxCorrupt = 100
-
 func (s *Store) load() (*Loaded, error) {
 	if err := s.emptyTemp(); err != nil {
 		return nil, err
@@ -98,15 +95,14 @@ func (s *Store) load() (*Loaded, error) {
 		record = found.cursor
 		loaded.Cursor, loaded.ReleasesAlone = record.Cursor, false
 	}
+	if err := s.listSettingsAside(); err != nil {
+		return nil, err
+	}
 	if err := s.loadObjects(loaded, record, found.lost); err != nil {
 		return nil, err
 	}
 	if record == nil {
-		if err := s.recallLost(loaded); err != nil {
-			return nil, err
-		}
-	} else if record.Tenants != nil {
-		loaded.anySettings = len(loaded.Tenants)+len(loaded.LostSettings()) < *record.Tenants
+		s.recallLost(loaded)
 	}
 	if err := s.loadBlobs(loaded); err != nil {
 		return nil, err
@@ -215,6 +211,7 @@ func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord, lost []Lost) e
 		s.index(o.Key(), indexOf(o.Object, o.sealedBy))
 	}
 	loaded.take(read)
+	loaded.anySettings = s.missesSettings(record, lost, loaded.Doubted)
 	switch {
 	case len(lost) > 0:
 	case len(loaded.Doubted) > 0:
@@ -231,10 +228,13 @@ func (s *Store) loadObjects(loaded *Loaded, record *cursorRecord, lost []Lost) e
 		return nil
 	}
 	// The cursor goes before the evidence does: a crash in between must not
-	// leave a cursor that covers for what is lost.
+	// leave a cursor that covers for what is lost. One that counts settings that are gone
+	// is the evidence. It cannot cover for them.
 	loaded.Cursor = Cursor{}
-	if err := s.dropCursor(); err != nil {
-		return err
+	if !loaded.anySettings {
+		if err := s.dropCursor(); err != nil {
+			return err
+		}
 	}
 	return s.setAllAside(loaded, lost)
 }
@@ -327,6 +327,9 @@ func (s *Store) readEntry(path string) (payload []byte, format byte, err error) 
 	return readRecord(path)
 }
 
+// errMisplaced means that a file is sound and has another object than its name says.
+var errMisplaced = errors.New("which does not belong there")
+
 // readObject reads and verifies an object. Its error has errDoubted in its chain
 // if the file is sound and not believed.
 func (s *Store) readObject(path string) (onDisk, error) {
@@ -360,7 +363,7 @@ func (s *Store) objectOf(path string, payload []byte, format byte) (onDisk, erro
 	}
 	message := e.message.GetObject()
 	if want, err := s.objectPath(message.GetKey()); err != nil || want != path {
-		return onDisk{}, fmt.Errorf("it holds %.200q, which does not belong there", message.GetKey())
+		return onDisk{}, fmt.Errorf("it holds %.200q, %w", message.GetKey(), errMisplaced)
 	}
 	o, known, err := wire.ToObject(message)
 	if err != nil {
@@ -451,10 +454,10 @@ func (s *Store) setAllAside(loaded *Loaded, lost []Lost) error {
 		l.Path = s.within(l.Path)
 		loaded.Lost = append(loaded.Lost, l)
 	}
-	return nil
+	return s.pruneCorrupt()
 }
 
-// setAside moves a file into corrupt/, where the oldest make room.
+// setAside moves a file into corrupt/. Call pruneCorrupt after.
 func (s *Store) setAside(path string) error {
 	rel, err := filepath.Rel(s.dir, path)
 	if err != nil {
@@ -473,14 +476,6 @@ func (s *Store) setAside(path string) error {
 	if err := s.disk.Rename(path, s.path("corrupt", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("set %s aside: %w", rel, err)
 	}
-	kept, err := os.ReadDir(s.path("corrupt"))
-	if err != nil {
-		return err
-	}
-	for _, old := range kept[:max(0, len(kept)-maxCorrupt)] { // sorted by name, that is by time
-		if err := os.RemoveAll(s.path("corrupt", old.Name())); err != nil {
-			return err
-		}
-	}
+	s.noteSettingsAside(name)
 	return nil
 }

@@ -118,6 +118,8 @@ type Store struct {
 	unfiled map[string]unfiled
 	fresh   fresh
 	garbage map[script.Digest]struct{} // blobs that were swept, and whose files may be there
+
+	settingsAside map[string]struct{} // files in corrupt/: settings that no full snapshot has replaced
 }
 
 // indexed is what the store remembers of an object on disk.
@@ -154,6 +156,8 @@ func open(dir string, trusted *seal.Keyring, d disk) (*Store, *Loaded, error) {
 		garbage: map[script.Digest]struct{}{},
 		folders: map[string]struct{}{},
 		swept:   true,
+
+		settingsAside: map[string]struct{}{},
 	}
 	if err := s.makeFolders(); err != nil {
 		return nil, nil, fmt.Errorf("prepare the state folder %s: %w", dir, err)
@@ -264,7 +268,7 @@ func (s *Store) recheck(d script.Digest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v vanished: %w", d, ErrMissing)
 	}
-	if err := s.setAside(s.blobPath(d)); err != nil {
+	if err := errors.Join(s.setAside(s.blobPath(d)), s.pruneCorrupt()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%v failed its check: %w", d, ErrMissing), err)
 	}
 	return nil, fmt.Errorf("%v failed its check and was set aside: %w", d, ErrMissing)

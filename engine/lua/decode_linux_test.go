@@ -58,21 +58,21 @@ func TestArgumentsCostInstructions(t *testing.T) {
 			if err := call(t.Context(), script.Limits{Instructions: 10_000}, nil); script.KindOf(err) != script.Limit {
 				t.Errorf("with 10,000 instructions: %v", err)
 			}
-			turn := &turn{}
-			turn.yield = func() { turn.ask() }
-			err := call(t.Context(), script.MaxLimits(), turn)
+			asked := &turn{}
+			asked.yield = func() { asked.ask() }
+			err := call(t.Context(), script.MaxLimits(), asked)
 			if kind := script.KindOf(err); kind != "" && kind != script.Invalid && kind != script.Limit {
 				t.Errorf("with most instructions: %v", err)
 			}
-			if least := argumentBytes / (64 << 10); turn.yields < least {
-				t.Errorf("yielded %d times, want %d", turn.yields, least)
+			if least := argumentBytes / (64 << 10); asked.yields < least {
+				t.Errorf("yielded %d times, want %d", asked.yields, least)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			gone := &watchedTurn{}
-			gone.gone = cancel
-			if err := call(ctx, script.MaxLimits(), gone); script.KindOf(err) != script.Timeout || gone.looks > 3 {
-				t.Errorf("a caller that is gone: %v after %d looks", err, gone.looks)
+			gone := &turn{}
+			gone.yield = func() { cancel(); gone.ask() }
+			if err := call(ctx, script.MaxLimits(), gone); script.KindOf(err) != script.Timeout || gone.yields > 2 {
+				t.Errorf("a caller that is gone: %v after %d looks", err, gone.yields)
 			}
 		})
 	}

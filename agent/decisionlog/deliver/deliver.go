@@ -154,6 +154,13 @@ func (c *Courier) Reject(records int, err error) {
 	}
 }
 
+// Warn logs what the collector says although it has accepted all records.
+func (c *Courier) Warn(err error) {
+	if c.logDue() {
+		c.cfg.Log.Warn("the collector of decisions accepts the records with a warning. Others are logged once a minute", "collector", c.cfg.Collector, "error", err)
+	}
+}
+
 // Rejected returns a decisionlog.Rejected with the records refused since its last call; nil if there are none.
 func (c *Courier) Rejected() error {
 	if c.rejected.Records == 0 {

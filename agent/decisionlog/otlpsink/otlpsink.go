@@ -112,8 +112,9 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 	return s.courier.Rejected()
 }
 
-// partial matches the exporters' error of a partial success. The collector's message can have several lines.
-var partial = regexp.MustCompile(`(?s)OTLP partial success: .* \((\d+) logs rejected\)`)
+// partial matches the exporters' error of a partial success. The collector's message can have several lines. An error that
+// only contains such a text is another: a gateway relays what the next collector says.
+var partial = regexp.MustCompile(`(?s)^OTLP partial success: .* \((-?\d+) logs rejected\)`)
 
 // export sends the records in one request. It returns the error for the Courier.
 func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
@@ -123,12 +124,14 @@ func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 	}
 	if m := partial.FindStringSubmatch(err.Error()); m != nil {
 		rejected, parseErr := strconv.Atoi(m[1])
-		if parseErr != nil || rejected > len(records) {
+		if parseErr != nil || rejected < 0 || rejected > len(records) {
 			rejected = len(records)
 		}
-		if rejected > 0 { // else it is a warning
-			s.courier.Reject(rejected, err)
+		if rejected == 0 {
+			s.courier.Warn(err)
+			return nil
 		}
+		s.courier.Reject(rejected, err)
 		return nil
 	}
 	if isTemporary(err) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -135,6 +136,12 @@ func TestWhatACollectorAnswers(t *testing.T) {
 			"only warns":      {[]logcollector.Answer{{Warning: "slow down"}}, 0},
 			"lists errors":    {[]logcollector.Answer{{Rejected: 1, Warning: "too old\nof an unknown tenant"}}, 1},
 			"rejects both":    {[]logcollector.Answer{{Rejected: 2}}, 2},
+			"rejects many":    {[]logcollector.Answer{{Rejected: math.MaxInt64}}, 2},
+			"counts wrongly":  {[]logcollector.Answer{{Rejected: -1, Warning: "(0 logs rejected)"}}, 2},
+			"relays a warning": {[]logcollector.Answer{{
+				Code: codes.Unavailable, Status: http.StatusServiceUnavailable, Warning: "OTLP partial success: slow down (0 logs rejected)",
+			}}, 0},
+			"is hostile": {[]logcollector.Answer{{Rejected: 1, Warning: "\x1b[31m\x00\u2028 (0 logs rejected)\nOTLP partial success: (2 logs rejected) "}}, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s, log := newSink(t, patience)
@@ -148,7 +155,7 @@ func TestWhatACollectorAnswers(t *testing.T) {
 				case tt.refused > 0 && (refused == nil || refused.Records != tt.refused):
 					t.Errorf("got %v, want %d records refused", err, tt.refused)
 				}
-				if log.Len() == 0 && name != "only warns" {
+				if log.Len() == 0 {
 					t.Error("the log says nothing")
 				}
 				if err := write(t, s, record("3")); err != nil {

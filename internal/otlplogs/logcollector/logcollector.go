@@ -74,7 +74,7 @@ type Answer struct {
 	Code     codes.Code // over gRPC; 0 accepts
 	Status   int        // over HTTP, if Code is not 0
 	Rejected int64      // records of those that it accepts
-	Warning  string     // the message of a partial success
+	Warning  string     // the message of a partial success, or of an error
 	Hang     bool       // until the client gives up, or the collector ends
 }
 
@@ -180,7 +180,7 @@ func (c *Collector) signal() {
 func (c *Collector) Export(ctx context.Context, req *collectorv1.ExportLogsServiceRequest) (*collectorv1.ExportLogsServiceResponse, error) {
 	resp, a := c.answer(ctx, req)
 	if a.Code != codes.OK {
-		return nil, status.Error(a.Code, "the collector says so")
+		return nil, status.Error(a.Code, cmp.Or(a.Warning, "the collector says so"))
 	}
 	return resp, nil
 }
@@ -198,7 +198,7 @@ func (c *Collector) answer(ctx context.Context, req *collectorv1.ExportLogsServi
 		return nil, a
 	}
 	resp := &collectorv1.ExportLogsServiceResponse{}
-	if a.Rejected > 0 || a.Warning != "" {
+	if a.Rejected != 0 || a.Warning != "" {
 		resp.PartialSuccess = &collectorv1.ExportLogsPartialSuccess{RejectedLogRecords: a.Rejected, ErrorMessage: cmp.Or(a.Warning, "too old")}
 	}
 	c.add(req)
@@ -229,7 +229,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	resp, a := c.answer(r.Context(), req)
 	if a.Code != codes.OK {
-		http.Error(w, "the collector says so", a.Status)
+		http.Error(w, cmp.Or(a.Warning, "the collector says so"), a.Status)
 		return
 	}
 	answer, err := proto.Marshal(resp)
