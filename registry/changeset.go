@@ -141,6 +141,9 @@ func (w *changeSetWrite) validateScripts() error {
 			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
 		}
 		publication, err := w.publication(*p)
+		if err == nil && publication.settings != nil && publication.settings.Personal != nil {
+			err = script.Errorf(script.Invalid, "settings.personal", "is not for change sets: publish the personal version by itself")
+		}
 		if err == nil {
 			err = w.check(publication.version, publication.source, publication.isLibrary())
 		}

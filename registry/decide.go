@@ -66,6 +66,9 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 	}
 	version, known := cur.Newest()
 	spec, err := p.spec(cur, specs)
+	if err == nil {
+		err = samePersonal(cur, spec.Personal, at.now)
+	}
 	if err != nil {
 		return decision{}, err
 	}

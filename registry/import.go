@@ -203,6 +203,11 @@ func (im *importer) checkSpec(ctx context.Context, name script.Name, cur script.
 	if err != nil || v.With(spec) != v {
 		return script.Errorf(script.Invalid, "versions", "version %d does not have the settings that its digest says: the archive was altered", v.Number)
 	}
+	if p := spec.Personal; p != nil {
+		if err := p.Validate("settings", name, spec, p.Until.Add(-1)); err != nil { // the collector deletes what has expired
+			return err
+		}
+	}
 	return im.checkLibraries(name, v, spec.Libraries)
 }
 

@@ -123,6 +123,9 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		if err := settings.CheckLibrary("settings", "entrypoint", p.version.Entrypoint); err != nil {
 			return publication{}, err
 		}
+		if err := settings.Personal.Validate("settings", req.Name, settings.Spec, r.now()); err != nil {
+			return publication{}, err
+		}
 	}
 	return p, nil
 }
@@ -130,6 +133,9 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 // completed adds the libraries to the publication, and refuses a signature that is not of all of it.
 func (r *Registry) completed(ctx context.Context, req PublishRequest, p *publication) error {
 	if err := r.resolve(ctx, req.Write, p, nil); err != nil {
+		return err
+	}
+	if err := r.checkPersonal(ctx, req.Write, p); err != nil {
 		return err
 	}
 	return p.covered(req.Name)

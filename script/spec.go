@@ -25,6 +25,8 @@ type Spec struct {
 	// Libraries are all that the version requires, with their sources, sorted by their names: a version
 	// does not change when a library does. A library has none: they are those of who requires it.
 	Libraries []Library
+	// Personal makes it the personal version of another script, or is nil.
+	Personal *Personal
 }
 
 // Edition is a version with what it is made of.
@@ -47,6 +49,14 @@ type specDocument struct {
 	Decisions *decisionsDocument `json:"decisions,omitempty"`
 	Library   bool               `json:"library,omitempty"`
 	Libraries []libraryDocument  `json:"libraries,omitempty"`
+	Personal  *personalDocument  `json:"personal,omitempty"`
+}
+
+type personalDocument struct {
+	Of    string    `json:"of"`
+	Key   string    `json:"key"`
+	From  KeySource `json:"from,omitempty"`
+	Until time.Time `json:"until"`
 }
 
 type libraryDocument struct {
@@ -111,6 +121,9 @@ func (s Spec) Document() []byte {
 	for _, l := range s.Libraries {
 		d.Libraries = append(d.Libraries, libraryDocument{l.Name.String(), l.Version, l.Source})
 	}
+	if p := s.Personal; p != nil {
+		d.Personal = &personalDocument{p.Of, p.Key, p.From, p.Until.UTC()}
+	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -143,11 +156,15 @@ func ParseSpec(document []byte) (Spec, error) {
 		}
 		s.Libraries = append(s.Libraries, Library{Name: name, Version: l.Version, Digest: DigestOf([]byte(l.Source)), Source: InternSource(l.Source)})
 	}
+	if p := d.Personal; p != nil {
+		s.Personal = &Personal{p.Of, p.Key, p.From, p.Until}
+	}
 	return s, nil
 }
 
 // Equal reports whether both say the same, as text.
 func (s Spec) Equal(t Spec) bool {
 	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
-		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions) && s.Library == t.Library && slices.Equal(s.Libraries, t.Libraries)
+		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions) && s.Library == t.Library && slices.Equal(s.Libraries, t.Libraries) &&
+		s.Personal.Equal(t.Personal)
 }

@@ -31,6 +31,8 @@ type Release struct {
 	Decisions *script.Decisions
 	Libraries []script.Library
 	Library   bool
+	// Personal makes it the personal version of another script, or is nil. Nobody changes it.
+	Personal *script.Personal
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -104,6 +106,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		Decisions: spec.Decisions,
 		Libraries: spec.Libraries,
 		Library:   spec.Library,
+		Personal:  spec.Personal,
 		limits:    spec.Limits,
 		editions:  make([]edition, len(r.Retained)),
 	}
@@ -191,7 +194,7 @@ func (r *Release) runsCandidate() bool {
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries, Personal: r.Personal}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}

@@ -130,14 +130,20 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	if err != nil {
 		return err
 	}
+	goals, held, err := a.publishAll(ctx, manifests, o, write)
+	return a.conclude(ctx, &o.wait, goals, err, held)
+}
+
+// publishAll publishes the manifests one after the other, and prints what becomes of each. It returns what the scripts
+// are to reach, whether one is held back, and the first error, which is printed already.
+func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *publishOptions, write registryclient.Write) (goals goals, held bool, first error) {
 	client, err := a.connect()
 	if err != nil {
-		return err
+		a.printError(err)
+		return nil, false, err
 	}
-
 	views := make([]publishView, 0, len(manifests))
-	goals := make(goals, len(manifests))
-	var first error
+	goals = map[script.Name]goal{}
 	for i := range manifests {
 		m := &manifests[i]
 		request := m.Publish()
@@ -169,10 +175,11 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 		a.printPublished(&view)
 	}
 	if err := a.print(views, func(io.Writer) {}); err != nil {
-		return err
+		a.printError(err)
+		first = firstOf(first, err)
 	}
-	held := slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
-	return a.conclude(ctx, &o.wait, goals, first, held)
+	held = slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
+	return goals, held, first
 }
 
 // publishable returns the manifests to publish, which compile, in their order. They are signed, if they are to be.

@@ -155,6 +155,9 @@ func (v *specView) rows() [][]string {
 	if len(v.Libraries) > 0 {
 		rows = append(rows, []string{"libraries:", strings.TrimPrefix(withLibraries(v.Libraries), " with ")})
 	}
+	if v.Personal != nil {
+		rows = append(rows, []string{"personal:", v.Personal.String()})
+	}
 	return append(rows, [][]string{
 		{"limits:", limitsText(&v.Limits)},
 		{"config:", plain(config)},

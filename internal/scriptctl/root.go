@@ -154,7 +154,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWrite, a.initCommand(), a.testCommand(), a.runCommand(), a.benchCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand(), a.schemaCommand())
+	add(groupWrite, a.initCommand(), a.testCommand(), a.devCommand(), a.runCommand(), a.benchCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand(), a.schemaCommand())
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),

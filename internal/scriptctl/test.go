@@ -76,7 +76,7 @@ func (a *app) testCommand() *cobra.Command {
 				args = []string{"."}
 			}
 			if o.watch {
-				return a.watchTests(cmd.Context(), args, &o)
+				return a.watch(cmd.Context(), args, func() error { return a.test(cmd.Context(), args, &o) })
 			}
 			return a.test(cmd.Context(), args, &o)
 		},

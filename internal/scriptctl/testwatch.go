@@ -33,18 +33,18 @@ func (a *app) writeGoldens(results []*scripttest.Result) error {
 	return nil
 }
 
-// lookEvery is how often watchTests looks for changes.
+// lookEvery is how often watch looks for changes.
 const lookEvery = 200 * time.Millisecond
 
-// watchTests runs the tests again whenever a file changes, until ctx is done.
-func (a *app) watchTests(ctx context.Context, paths []string, o *testOptions) error {
+// watch does it again whenever a file that the tests read changes, until ctx is done.
+func (a *app) watch(ctx context.Context, paths []string, do func() error) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var files []string
 	for {
 		files = a.testedFiles(paths, files)
 		before := snapshot(paths, files)
-		err := a.test(ctx, paths, o)
+		err := do()
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -60,6 +60,8 @@ type Settings struct {
 	Library   bool          `json:"library,omitempty"`
 	// Libraries is script.DigestOfLibraries.
 	Libraries script.Digest `json:"libraries,omitzero"`
+	// Personal is of whose personal version it is.
+	Personal script.Digest `json:"personal,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -95,6 +97,7 @@ func SettingsOf(s script.Spec) Settings {
 		Decisions: digestOfDecisions(s.Decisions),
 		Library:   s.Library,
 		Libraries: script.DigestOfLibraries(s.Libraries),
+		Personal:  digestOfPersonal(s.Personal),
 	}
 }
 
@@ -182,6 +185,17 @@ func digestOfDecisions(d *script.Decisions) (digest script.Digest) {
 	return script.Digest(sum.Sum(nil))
 }
 
+// digestOfPersonal returns the SHA-256 of its parts, in the form of digestOfTests, with the time in RFC 3339; none for
+// nil.
+func digestOfPersonal(p *script.Personal) (d script.Digest) {
+	if p == nil {
+		return d
+	}
+	sum := sha256.New()
+	addTexts(sum, []byte(p.Of), []byte(p.Key), []byte(p.From), []byte(p.Until.UTC().Format(time.RFC3339Nano)))
+	return script.Digest(sum.Sum(nil))
+}
+
 // addTexts adds each text with its length before it.
 func addTexts(sum hash.Hash, texts ...[]byte) {
 	for _, text := range texts {
@@ -217,6 +231,7 @@ func (s Statement) differs(want Statement) string {
 		{"log.decisions", s.Decisions == want.Decisions},
 		{"library", s.Library == want.Library},
 		{"set of libraries", s.Libraries == want.Libraries},
+		{"personal", s.Personal == want.Personal},
 	} {
 		if !f.same {
 			return f.name

@@ -198,7 +198,22 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Decisions:    fromDecisions(s.Decisions),
 		Library:      s.Library,
 		Libraries:    FromLibraries(s.Libraries),
+		Personal:     fromPersonal(s.Personal),
 	}
+}
+
+func fromPersonal(p *script.Personal) *scriptv1.Personal {
+	if p == nil {
+		return nil
+	}
+	return &scriptv1.Personal{Of: p.Of, Key: p.Key, From: string(p.From), Until: fromTime(p.Until)}
+}
+
+func toPersonal(m *scriptv1.Personal) *script.Personal {
+	if m == nil {
+		return nil
+	}
+	return &script.Personal{Of: m.GetOf(), Key: m.GetKey(), From: script.KeySource(m.GetFrom()), Until: toTime(m.GetUntil())}
 }
 
 // ToSettings reads m; nil is the zero Settings. It checks the form alone: the
@@ -226,6 +241,7 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 			Tests:     toTests(m.GetTests()),
 			Library:   m.GetLibrary(),
 			Libraries: libraries,
+			Personal:  toPersonal(m.GetPersonal()),
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,

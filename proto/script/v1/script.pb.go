@@ -1352,7 +1352,9 @@ type Settings struct {
 	Library bool `protobuf:"varint,9,opt,name=library,proto3" json:"library,omitempty"`
 	// What the version requires, sorted by the names. The registry resolves it: in a request it means
 	// nothing.
-	Libraries     []*Library `protobuf:"bytes,10,rep,name=libraries,proto3" json:"libraries,omitempty"`
+	Libraries []*Library `protobuf:"bytes,10,rep,name=libraries,proto3" json:"libraries,omitempty"`
+	// The script is the personal version of another one; absent for none.
+	Personal      *Personal `protobuf:"bytes,11,opt,name=personal,proto3" json:"personal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1457,6 +1459,85 @@ func (x *Settings) GetLibraries() []*Library {
 	return nil
 }
 
+func (x *Settings) GetPersonal() *Personal {
+	if x != nil {
+		return x.Personal
+	}
+	return nil
+}
+
+// A personal version of a script: calls of the script with the key run it.
+type Personal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the script, which is of the same tenant.
+	Of  string `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The part of a request that is its key, such as request.headers.x-dev; empty if calls name their keys.
+	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// When it expires.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Personal) Reset() {
+	*x = Personal{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Personal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Personal) ProtoMessage() {}
+
+func (x *Personal) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Personal.ProtoReflect.Descriptor instead.
+func (*Personal) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Personal) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Personal) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Personal) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Personal) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // A library as a version has it, from when the version was published.
 type Library struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1473,7 +1554,7 @@ type Library struct {
 
 func (x *Library) Reset() {
 	*x = Library{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1566,7 @@ func (x *Library) String() string {
 func (*Library) ProtoMessage() {}
 
 func (x *Library) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1579,7 @@ func (x *Library) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Library.ProtoReflect.Descriptor instead.
 func (*Library) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Library) GetTenant() string {
@@ -1553,7 +1634,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1646,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1659,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Decisions) GetSample() float64 {
@@ -1624,7 +1705,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1717,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1730,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1716,7 +1797,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1809,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1822,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1847,7 +1928,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1940,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +1953,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1912,7 +1993,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2005,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2018,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1980,7 +2061,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2073,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2086,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -2044,7 +2125,7 @@ type ShadowCalls struct {
 
 func (x *ShadowCalls) Reset() {
 	*x = ShadowCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2137,7 @@ func (x *ShadowCalls) String() string {
 func (*ShadowCalls) ProtoMessage() {}
 
 func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2150,7 @@ func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowCalls.ProtoReflect.Descriptor instead.
 func (*ShadowCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ShadowCalls) GetStep() int32 {
@@ -2128,7 +2209,7 @@ type ShadowFindings struct {
 
 func (x *ShadowFindings) Reset() {
 	*x = ShadowFindings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2221,7 @@ func (x *ShadowFindings) String() string {
 func (*ShadowFindings) ProtoMessage() {}
 
 func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2234,7 @@ func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowFindings.ProtoReflect.Descriptor instead.
 func (*ShadowFindings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ShadowFindings) GetPaths() []*ShadowPath {
@@ -2189,7 +2270,7 @@ type ShadowPath struct {
 
 func (x *ShadowPath) Reset() {
 	*x = ShadowPath{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2282,7 @@ func (x *ShadowPath) String() string {
 func (*ShadowPath) ProtoMessage() {}
 
 func (x *ShadowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2295,7 @@ func (x *ShadowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPath.ProtoReflect.Descriptor instead.
 func (*ShadowPath) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ShadowPath) GetPath() string {
@@ -2248,7 +2329,7 @@ type ShadowSample struct {
 
 func (x *ShadowSample) Reset() {
 	*x = ShadowSample{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2341,7 @@ func (x *ShadowSample) String() string {
 func (*ShadowSample) ProtoMessage() {}
 
 func (x *ShadowSample) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2354,7 @@ func (x *ShadowSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowSample.ProtoReflect.Descriptor instead.
 func (*ShadowSample) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ShadowSample) GetTime() *timestamppb.Timestamp {
@@ -2360,7 +2441,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2453,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2466,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -2448,7 +2529,7 @@ type ShadowShare struct {
 
 func (x *ShadowShare) Reset() {
 	*x = ShadowShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2541,7 @@ func (x *ShadowShare) String() string {
 func (*ShadowShare) ProtoMessage() {}
 
 func (x *ShadowShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2554,7 @@ func (x *ShadowShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowShare.ProtoReflect.Descriptor instead.
 func (*ShadowShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShadowShare) GetPercent() int32 {
@@ -2501,7 +2582,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2594,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2607,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -2562,7 +2643,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2655,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2668,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Gate) GetKind() string {
@@ -2649,7 +2730,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2742,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2755,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Test) GetName() string {
@@ -2725,7 +2806,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2818,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2831,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2833,7 +2914,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +2926,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +2939,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Value) GetTenant() string {
@@ -2939,7 +3020,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3032,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3045,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -3016,7 +3097,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +3109,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +3122,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -3117,7 +3198,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3210,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3223,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Tenant) GetName() string {
@@ -3224,7 +3305,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3317,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3330,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -3358,7 +3439,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3451,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3464,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -3423,7 +3504,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3516,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3529,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -3492,7 +3573,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +3585,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +3598,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -3563,7 +3644,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3656,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3669,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3713,7 +3794,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +3806,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +3819,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3900,7 +3981,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +3993,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4006,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Event) GetId() string {
@@ -4051,7 +4132,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4144,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4157,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -4114,7 +4195,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[42]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4207,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[42]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4220,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Error) GetKind() string {
@@ -4197,7 +4278,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4290,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4303,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Frame) GetFunction() string {
@@ -4378,7 +4459,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\xf5\x03\n" +
+	"unreadable\"\xb2\x04\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -4390,7 +4471,13 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\x12\x18\n" +
 	"\alibrary\x18\t \x01(\bR\alibrary\x12<\n" +
 	"\tlibraries\x18\n" +
-	" \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\"\x7f\n" +
+	" \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\x12;\n" +
+	"\bpersonal\x18\v \x01(\v2\x1f.scriptorium.script.v1.PersonalR\bpersonal\"r\n" +
+	"\bPersonal\x12\x0e\n" +
+	"\x02of\x18\x01 \x01(\tR\x02of\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x7f\n" +
 	"\aLibrary\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -4658,7 +4745,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4673,119 +4760,122 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
-	(*Library)(nil),               // 13: scriptorium.script.v1.Library
-	(*Decisions)(nil),             // 14: scriptorium.script.v1.Decisions
-	(*OnError)(nil),               // 15: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 16: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 17: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 18: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 19: scriptorium.script.v1.Amount
-	(*ShadowCalls)(nil),           // 20: scriptorium.script.v1.ShadowCalls
-	(*ShadowFindings)(nil),        // 21: scriptorium.script.v1.ShadowFindings
-	(*ShadowPath)(nil),            // 22: scriptorium.script.v1.ShadowPath
-	(*ShadowSample)(nil),          // 23: scriptorium.script.v1.ShadowSample
-	(*Step)(nil),                  // 24: scriptorium.script.v1.Step
-	(*ShadowShare)(nil),           // 25: scriptorium.script.v1.ShadowShare
-	(*KeyShare)(nil),              // 26: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 27: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 28: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 29: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 30: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 31: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 32: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 33: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 34: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 35: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 36: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 37: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 38: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 39: scriptorium.script.v1.AuditEntry
-	(*Event)(nil),                 // 40: scriptorium.script.v1.Event
-	(*Source)(nil),                // 41: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 42: scriptorium.script.v1.Error
-	(*Frame)(nil),                 // 43: scriptorium.script.v1.Frame
-	nil,                           // 44: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 45: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 46: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 47: scriptorium.script.v1.ShadowShare.SelectorEntry
-	nil,                           // 48: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
+	(*Personal)(nil),              // 13: scriptorium.script.v1.Personal
+	(*Library)(nil),               // 14: scriptorium.script.v1.Library
+	(*Decisions)(nil),             // 15: scriptorium.script.v1.Decisions
+	(*OnError)(nil),               // 16: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 17: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 18: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 19: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 20: scriptorium.script.v1.Amount
+	(*ShadowCalls)(nil),           // 21: scriptorium.script.v1.ShadowCalls
+	(*ShadowFindings)(nil),        // 22: scriptorium.script.v1.ShadowFindings
+	(*ShadowPath)(nil),            // 23: scriptorium.script.v1.ShadowPath
+	(*ShadowSample)(nil),          // 24: scriptorium.script.v1.ShadowSample
+	(*Step)(nil),                  // 25: scriptorium.script.v1.Step
+	(*ShadowShare)(nil),           // 26: scriptorium.script.v1.ShadowShare
+	(*KeyShare)(nil),              // 27: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 28: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 29: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 30: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 31: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 32: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 33: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 34: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 35: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 36: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 37: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 38: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 39: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 40: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 41: scriptorium.script.v1.Event
+	(*Source)(nil),                // 42: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 43: scriptorium.script.v1.Error
+	(*Frame)(nil),                 // 44: scriptorium.script.v1.Frame
+	nil,                           // 45: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 46: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 47: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 48: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 49: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	49, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	50, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	49, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	50, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	49, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	49, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	50, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	50, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	49, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	50, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
-	44, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	16, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	45, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	17, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 19: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 20: scriptorium.script.v1.Membership.shadows:type_name -> scriptorium.script.v1.Keys
-	16, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	17, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	49, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	49, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	50, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	50, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	45, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	49, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	49, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	49, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	29, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	35, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	16, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	28, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	15, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	14, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
-	13, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
-	24, // 38: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	19, // 39: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	19, // 40: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	50, // 41: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	17, // 42: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	22, // 43: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
-	23, // 44: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
-	49, // 45: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
-	50, // 46: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	46, // 47: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	27, // 48: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	26, // 49: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	25, // 50: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
-	47, // 51: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
-	48, // 52: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	50, // 53: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	49, // 54: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	32, // 55: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	49, // 56: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	34, // 57: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	49, // 58: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	29, // 59: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	14, // 60: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
-	36, // 61: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	37, // 62: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	49, // 63: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	49, // 64: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	49, // 65: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	49, // 66: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	43, // 67: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	46, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	50, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	50, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	50, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	30, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	36, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	17, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	29, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	16, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	15, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	14, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
+	13, // 38: scriptorium.script.v1.Settings.personal:type_name -> scriptorium.script.v1.Personal
+	50, // 39: scriptorium.script.v1.Personal.until:type_name -> google.protobuf.Timestamp
+	25, // 40: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	20, // 41: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	20, // 42: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	51, // 43: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	18, // 44: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	23, // 45: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
+	24, // 46: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
+	50, // 47: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	51, // 48: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	47, // 49: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	28, // 50: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	27, // 51: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	26, // 52: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
+	48, // 53: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	49, // 54: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	51, // 55: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	50, // 56: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	33, // 57: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	50, // 58: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	35, // 59: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	50, // 60: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	30, // 61: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	15, // 62: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	37, // 63: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	38, // 64: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	50, // 65: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	50, // 66: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	50, // 67: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	50, // 68: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	44, // 69: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4793,15 +4883,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[16].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[27].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[17].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
