@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // writeGoldens writes the golden files that changed.
@@ -38,6 +39,11 @@ const lookEvery = 200 * time.Millisecond
 
 // watch does it again whenever a file that the tests read changes, until ctx is done.
 func (a *app) watch(ctx context.Context, paths []string, do func() error) error {
+	for _, path := range paths { // a mistyped name: later, somebody may be writing the file
+		if _, err := os.Stat(path); err != nil {
+			return usage(script.Errorf(script.Invalid, path, "cannot be watched: %v", err))
+		}
+	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var files []string
