@@ -23,7 +23,7 @@ type CollectorConfig struct {
 	// are no writes; 0: for ever.
 	AuditRetention time.Duration
 	// Expire deletes a personal version that has expired, unless its release has changed; nil for none.
-	Expire func(ctx context.Context, name script.Name, at script.Revision) error
+	Expire func(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error)
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
 	Log   *slog.Logger
@@ -228,11 +228,13 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 func (c *Collector) expire(ctx context.Context, done *Collected) error {
 	var errs []error
 	for _, r := range c.expired {
-		if err := c.cfg.Expire(ctx, r.Name, r.Revision); err != nil {
+		deleted, err := c.cfg.Expire(ctx, r.Name, r.Revision)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("delete the personal version %s, which has expired: %w", r.Name, err))
-			continue
 		}
-		done.Personal++
+		if deleted {
+			done.Personal++
+		}
 	}
 	c.expired = nil
 	return errors.Join(errs...)

@@ -135,8 +135,8 @@ func TestExpireLosesARace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Expire(t.Context(), r.Name, r.Revision); err != nil {
-		t.Errorf("expire: %v", err)
+	if deleted, err := b.Expire(t.Context(), r.Name, r.Revision); deleted || err != nil {
+		t.Errorf("expire: %v, %v", deleted, err)
 	}
 	if after, err := b.store.Release(t.Context(), r.Name); err != nil || after.Revision != again.Revision {
 		t.Errorf("it is %+v, %v", after, err)
