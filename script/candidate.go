@@ -208,9 +208,9 @@ func (r *Release) StepOf() (s Step, ok bool) {
 }
 
 // NextStep returns the step of the release's plan that follows the one of its candidate; the
-// zero Step if there is none.
+// zero Step if there is none. A first version takes no steps.
 func (r *Release) NextStep() Step {
-	if c := r.Candidate; c != nil && c.Failed == "" && c.Step >= 0 && c.Step < len(r.Plan().Steps) {
+	if c := r.Candidate; c != nil && c.Failed == "" && !r.Untried() && c.Step >= 0 && c.Step < len(r.Plan().Steps) {
 		return r.Plan().Steps[c.Step]
 	}
 	return Step{}

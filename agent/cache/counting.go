@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -17,6 +18,13 @@ func (r *Release) goOn(before *Release) {
 	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || !now.Set.Same(was.Set) {
 		return
 	}
+	if counts := cmp.Or(before.OfCandidate().Calls, before.idle); counts != nil {
+		if of := r.OfCandidate(); of.Calls != nil {
+			of.Calls = counts
+		} else {
+			r.idle = counts
+		}
+	}
 	r.countOn(before.running(r.Runs.Number))
 	switch {
 	case r.Shadow == nil:
@@ -29,13 +37,10 @@ func (r *Release) goOn(before *Release) {
 	}
 }
 
-// countOn makes the counts of what ran the same version before go on; of nil none.
+// countOn makes the counts of the step of what ran the same version before go on; of nil none.
 func (r *Release) countOn(before *Release) {
 	if before == nil {
 		return
-	}
-	if r.Calls != nil && before.Calls != nil {
-		r.Calls = before.Calls
 	}
 	if r.StepCalls != nil && before.StepCalls != nil && r.StepCalls.Step == before.StepCalls.Step {
 		r.StepCalls = before.StepCalls

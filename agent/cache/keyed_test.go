@@ -171,6 +171,33 @@ func TestCountsByKey(t *testing.T) {
 	counted("for all keys", live, "2/3")
 }
 
+// TestCountsAfterAShadow: an agent that a step after the shadow does not take goes on with its counts when a later step
+// takes it. The registry believes no process that counts less than before.
+func TestCountsAfterAShadow(t *testing.T) {
+	table := cache.NewTable()
+	step := func(step int, take func(c *script.Candidate)) *cache.Release {
+		r := withCandidate(3, 0)
+		r.Revision += script.Revision(step)
+		r.Settings.Rollout = script.Plan{Steps: []script.Step{{By: script.ByShadow, Percent: 5}, {Percent: 10}, {Percent: 50}}}
+		r.Candidate.Step = step
+		take(r.Candidate)
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
+		table.Update([]*cache.Release{live}, nil)
+		return live
+	}
+	live := step(1, func(c *script.Candidate) { c.Select(script.Step{By: script.ByShadow}, script.ShadowThreshold(5)) })
+	live.Split.Note("", time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
+	if live = step(2, func(c *script.Candidate) { c.Threshold = 1 }); live.OfCandidate().Calls != nil {
+		t.Fatal("the candidate runs in a step that does not take the agent")
+	}
+	live = step(3, func(c *script.Candidate) { c.Threshold = everywhere })
+	live.Note("", time.Millisecond)
+	if calls, failed := live.Calls.Read(); calls != 3 || failed != 1 {
+		t.Errorf("%d of %d calls failed, want 1 of 3", failed, calls)
+	}
+}
+
 func BenchmarkFor(b *testing.B) {
 	live := cache.NewReleaseOn(script.Agent{Name: "n"}, byKey(10))
 	b.ReportAllocs()

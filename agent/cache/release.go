@@ -51,6 +51,7 @@ type Release struct {
 	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
 	Meter atomic.Pointer[meter.Cell]
 
+	idle            *Counts // of the candidate, if it ran here in an earlier step of the attempt, and does not now
 	keys            byKey
 	shadowed        uint32          // the threshold of the random numbers of calls that Split shadows
 	comparesLatency bool            // see ComparesLatency

@@ -48,3 +48,14 @@ func TestOldSoftwareRefusesLibraries(t *testing.T) {
 		t.Error("an old agent finds a drift at each beacon")
 	}
 }
+
+// TestLibrariesThatAnOlderRegistryDropped: with a change of the script it drops the libraries. No agent runs the version
+// without them.
+func TestLibrariesThatAnOlderRegistryDropped(t *testing.T) {
+	m := wire.FromRelease(withLibrary())
+	m.GetActive().Libraries, m.GetRetained()[0].Libraries, m.GetSettings().Libraries = nil, nil, nil
+	r, err := wire.ToRelease(m)
+	if err != nil || r.Active.Engine == "lua" || r.Retained[0].Engine == "lua" {
+		t.Errorf("%v, agents run it with the engine %q", err, r.Active.Engine)
+	}
+}

@@ -133,6 +133,10 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	if err != nil {
 		return script.Version{}, err
 	}
+	engine := m.GetEngine()
+	if !libraries.IsZero() { // else an older registry has dropped them, and nothing may run it without
+		engine = strings.TrimSuffix(engine, withLibraries)
+	}
 	if m.GetSpecSize() < 0 || m.GetSpecSize() > script.MaxSourceBytes {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has settings of the impossible size %d", m.GetSpecSize())
 	}
@@ -142,7 +146,7 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	return script.Version{
 		Number:     m.GetNumber(),
 		Digest:     digest,
-		Engine:     strings.TrimSuffix(m.GetEngine(), withLibraries),
+		Engine:     engine,
 		Entrypoint: m.GetEntrypoint(),
 		Size:       int(m.GetSize()),
 		Author:     m.GetAuthor(),

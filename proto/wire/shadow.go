@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -63,11 +67,19 @@ func ToFindings(m *scriptv1.ShadowFindings) script.ShadowFindings {
 	}
 	for _, s := range m.GetSamples()[:min(len(m.GetSamples()), maxFindingSamples)] {
 		f.AddSample(script.ShadowSample{
-			Time: toTime(s.GetTime()), Active: s.GetActive(), Candidate: s.GetCandidate(),
+			Time: timeOf(s.GetTime()), Active: s.GetActive(), Candidate: s.GetCandidate(),
 			Input: textOf(s.GetInput()), Live: textOf(s.GetLive()), Shadow: textOf(s.GetShadow()), Paths: textsOf(s.GetPaths()), Logs: textsOf(s.GetLogs()),
 		})
 	}
 	return f
+}
+
+// timeOf reads a time that JSON can have; the zero Time in place of any other.
+func timeOf(m *timestamppb.Timestamp) time.Time {
+	if !m.IsValid() {
+		return time.Time{}
+	}
+	return m.AsTime()
 }
 
 // textsOf cuts paths and lines of a log.

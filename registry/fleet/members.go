@@ -18,7 +18,7 @@ type ofAgents struct {
 	mixed bool
 	step  script.Step // that the candidate is in
 	// eligible have the labels of next, the selector of the next step, if it has one. Of them
-	// outdated have the labels, and are too old to run a candidate by them.
+	// outdated have the labels, and are too old to run a candidate by them, or in this step or the next.
 	eligible, outdated slots
 	next               script.AgentSelector
 	// keyed are the members that run it for a part of the calls alone: those with certain keys, or in
@@ -85,9 +85,9 @@ func (c *candidacy) tooOld(r *Report) string {
 // enroll counts the connected agent where it belongs.
 func (c *candidacy) enroll(a *agent) {
 	if c.next != "" {
-		follows, who := a.group.selector.Matches(c.name.Tenant), a.report.who()
-		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
-		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
+		follows, old := a.group.selector.Matches(c.name.Tenant) && c.next.Matches(a.report.Labels), !a.report.Selects || c.tooOld(&a.report) != ""
+		c.eligible.set(a.slot, follows && !old)
+		c.outdated.set(a.slot, follows && old)
 	}
 	if c.of.Set != nil || c.byKey || c.inShadow {
 		c.old.set(a.slot, c.tooOld(&a.report) != "" && a.group.selector.Matches(c.name.Tenant))
@@ -146,10 +146,10 @@ func (f *Fleet) keepLabels(a *agent, r *Report) {
 }
 
 // NobodyHas says that a selector selects no connected agent, of which so many have its labels and
-// are too old to run a candidate by them.
+// are too old to run a candidate in the step.
 func NobodyHas(selector script.AgentSelector, outdated int) string {
 	if outdated > 0 {
-		return fmt.Sprintf("%d of the connected agents have the labels %s, and none of these knows selectors: upgrade agentd there", outdated, selector)
+		return fmt.Sprintf("%d of the connected agents have the labels %s, and none of these is new enough for the step: upgrade agentd there", outdated, selector)
 	}
 	return fmt.Sprintf("no connected agent has the labels %s", selector)
 }

@@ -83,6 +83,9 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 	if c.Compared != nil {
 		calls = min(calls, c.Compared.Candidate.Calls)
 	}
+	if c.Shadow != nil && plan.MaxDiffPercent != nil {
+		calls = min(calls, c.Shadow.Compared())
+	}
 	switch {
 	case calls < least:
 		return fmt.Sprintf("%d of the %d calls that step %d takes as evidence (minCalls)", calls, least, step)

@@ -18,6 +18,8 @@ const (
 	// agentBytes bounds the answer of one agent, and allBytes all answers.
 	agentBytes = 256 << 10
 	allBytes   = 16 << 20
+	// agentCalls is more than an agent counts. The counts of many agents add up.
+	agentCalls = 1 << 40
 )
 
 // Request says whose findings to collect.
@@ -51,7 +53,7 @@ func Collect(ctx context.Context, asker Asker, req Request) (Collection, error) 
 			return
 		}
 		m := p.Answer.GetShadow()
-		if calls := wire.ToShadowCalls(m.GetCalls()); calls != nil {
+		if calls := wire.ToShadowCalls(m.GetCalls()); calls != nil && max(calls.Compared(), calls.Dropped) <= agentCalls {
 			found.Calls.Step = max(found.Calls.Step, calls.Step)
 			found.Calls.Add(*calls)
 		}
