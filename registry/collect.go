@@ -22,7 +22,8 @@ type CollectorConfig struct {
 	// AuditRetention is how long entries of the audit trail are kept, and events of the timeline that
 	// are no writes; 0: for ever.
 	AuditRetention time.Duration
-	// Expire deletes a personal version that has expired, unless its release has changed; nil for none.
+	// Expire deletes a personal version that has expired, and reports whether it did: not if the release has changed,
+	// or the registry is frozen. Nil for none.
 	Expire func(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error)
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
@@ -175,14 +176,13 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	if err != nil {
 		return fmt.Errorf("find out which sources are needed: %w", err)
 	}
-	values := map[string]bool{}
+	values, spared := map[string]bool{}, true
 	c.expired = nil
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			if !c.spare(ctx, u, unneeded) {
 				c.cfg.Log.Warn("no sources are collected: nobody can tell which ones this record needs", "record", u.Key, "revision", u.Revision)
-				c.suspects = nil
-				return nil
+				spared = false
 			}
 			values[u.Key] = true
 			continue
@@ -201,6 +201,10 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		for digest := range object.Retained {
 			delete(unneeded, digest)
 		}
+	}
+	if !spared {
+		c.suspects = nil
+		return nil
 	}
 	if err := c.histories(ctx, snapshot, values, unneeded, done); err != nil {
 		return err

@@ -65,15 +65,15 @@ func samePersonal(cur script.Release, p *script.Personal, now time.Time) error {
 // expirer is the identity of the registry when it deletes what has expired.
 var expirer = access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Publish}}}}
 
-// Expire deletes a personal version whose time is over. One that has changed meanwhile, or is gone, stays as it is, and
-// so does each while the registry is frozen: agents ignore it in any case.
+// Expire deletes a personal version whose time is over, and reports whether it did. One that has changed meanwhile, is
+// gone or frozen stays as it is.
 func (r *Registry) Expire(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error) {
 	w := Write{Name: name, Author: SystemAuthor, Note: "the personal version expired", ExpectedRevision: at, By: expirer}
-	_, err = r.write(ctx, writeRequest{Write: w, change: script.ChangeDelete, bySystem: true, decide: func(cur script.Release, at moment) (decision, error) {
+	d, err := r.write(ctx, writeRequest{Write: w, change: script.ChangeDelete, bySystem: true, decide: func(cur script.Release, at moment) (decision, error) {
 		return decideDelete(cur, w, at)
 	}})
 	if kind := script.KindOf(err); kind == script.Conflict || kind == script.NotFound {
 		return false, nil
 	}
-	return err == nil, err
+	return d.changed, err
 }

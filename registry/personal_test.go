@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -50,6 +51,8 @@ func TestPublishPersonal(t *testing.T) {
 	refused("of a personal version", err, script.Invalid, "acme/route-dev-ann is a personal version itself, of acme/route")
 	_, err = b.personal(route, "ann", func(r *registry.PublishRequest) { r.Settings.Personal.Until = benchTime })
 	refused("that has expired", err, script.Invalid, "settings.personal.until")
+	_, err = b.personal(route, "ann", func(r *registry.PublishRequest) { r.Settings.Rollout = inStep.Rollout })
+	refused("with a rollout", err, script.Invalid, "settings.rollout: a personal version has none")
 	_, err = b.personal(route, "ann", func(r *registry.PublishRequest) { r.By, r.Source = who(t, "eve", "acme", access.Read), []byte("eve's") })
 	refused("without the role", err, script.Denied, "")
 	_, err = b.personal(script.Name{Tenant: "acme", Script: "secret"}, "ann", func(r *registry.PublishRequest) { r.By = who(t, "eve", "other", access.Publish) })
@@ -123,6 +126,60 @@ func TestPersonalVersionsExpire(t *testing.T) {
 	}
 }
 
+// forgetful is a store that cannot say what a record needs.
+type forgetful struct{ registry.Store }
+
+func (forgetful) Remains(context.Context, registry.Unreadable) (registry.Remains, error) {
+	return registry.Remains{}, errBroken
+}
+
+// TestPersonalExpiresBesideALostRecord: a record that cannot be read stops the collection of sources alone.
+func TestPersonalExpiresBesideALostRecord(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	b.storeAs("a-first", "two", nil)
+	if _, err := b.personal(route, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	b.store.Spoil("releases/acme/a-first", true)
+	if done := b.expired(forgetful{b.store}); done.Personal != 1 {
+		t.Errorf("collected %+v", done)
+	}
+	if r, err := b.store.Release(t.Context(), script.PersonalName(route, "ann")); err == nil && !r.Deleted {
+		t.Errorf("it is there: %+v", r)
+	}
+}
+
+// TestPersonalExpiresAfterAFreeze: what a freeze keeps does not count as collected.
+func TestPersonalExpiresAfterAFreeze(t *testing.T) {
+	b := newBench(t)
+	b.publish("one")
+	if _, err := b.personal(route, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	b.freeze()
+	if done := b.expired(b.store); done.Personal != 0 {
+		t.Errorf("collected %+v, while the registry is frozen", done)
+	}
+	b.thaw()
+	if done := b.expired(b.store); done.Personal != 1 {
+		t.Errorf("collected %+v", done)
+	}
+}
+
+// expired returns what a round of the collector removes when the personal versions have expired.
+func (b *bench) expired(s registry.Store) registry.Collected {
+	b.t.Helper()
+	c := registry.NewCollector(registry.CollectorConfig{
+		Store: s, Garbage: b.store, Expire: b.Expire, Clock: func() time.Time { return benchTime.Add(2 * time.Hour) }, Log: slog.New(slog.DiscardHandler),
+	})
+	done, err := c.Collect(b.t.Context())
+	if err != nil {
+		b.t.Error(err)
+	}
+	return done
+}
+
 // TestExpireLosesARace: what was published since the collector looked stays.
 func TestExpireLosesARace(t *testing.T) {
 	b := newBench(t)
@@ -135,7 +192,7 @@ func TestExpireLosesARace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if deleted, err := b.Expire(t.Context(), r.Name, r.Revision); deleted || err != nil {
+	if deleted, err := b.Expire(t.Context(), r.Name, r.Revision); err != nil || deleted {
 		t.Errorf("expire: %v, %v", deleted, err)
 	}
 	if after, err := b.store.Release(t.Context(), r.Name); err != nil || after.Revision != again.Revision {

@@ -126,6 +126,9 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		if err := settings.Personal.Validate("settings", req.Name, settings.Spec, r.now()); err != nil {
 			return publication{}, err
 		}
+		if settings.Personal != nil && !settings.Rollout.IsZero() { // calls with the key would be those of a rollout by key
+			return publication{}, script.Errorf(script.Invalid, "settings.rollout", "a personal version has none: calls with its key run it at once")
+		}
 	}
 	return p, nil
 }

@@ -118,7 +118,8 @@ func (t *Table) Chain(tenant, name string) (releases []*Release, count int) {
 
 func (t *Table) shardOfEvent(of event) uint64 { return maphash.Comparable(t.seed, of) % shards }
 
-// past keeps the releases that were live last and run on events, for chains that began with them.
+// past keeps the releases that were live last and run on events, for chains that began with them, and the personal
+// versions, for calls that have chosen them.
 // The zero past keeps none.
 type past struct {
 	releases []*Release
@@ -126,13 +127,13 @@ type past struct {
 }
 
 func (p *past) keep(r *Release) {
-	if len(p.releases) > 0 && r.inChain() {
+	if len(p.releases) > 0 && (r.inChain() || r.Personal != nil) {
 		p.releases[p.next] = r
 		p.next = (p.next + 1) % len(p.releases)
 	}
 }
 
-// KeepPast has the table keep the last so many releases that were replaced and that run on events.
+// KeepPast has the table keep the last so many releases that were replaced and that run on events or are personal.
 func (t *Table) KeepPast(releases int) {
 	t.writing.Lock()
 	defer t.writing.Unlock()

@@ -22,6 +22,18 @@ func personalOf(who, key string, change func(*script.Release)) *cache.Release {
 	return cache.NewRelease(r)
 }
 
+var route = script.Name{Tenant: "acme", Script: "route"}
+
+// live returns a release of acme/route.
+func live(change func(*script.Release)) *cache.Release {
+	v := script.Version{Number: 1, Digest: script.DigestOf([]byte("live"))}
+	r := script.Release{Name: route, Revision: 1, Active: v, Latest: 1, Enabled: true, Retained: []script.Version{v}}
+	if change != nil {
+		change(&r)
+	}
+	return cache.NewRelease(r)
+}
+
 // withKey returns the key of each call.
 func withKey(key string) func(script.KeySource) string {
 	return func(script.KeySource) string { return key }
@@ -32,7 +44,7 @@ func TestPersonalVersions(t *testing.T) {
 	is := func(what, key, want string) {
 		t.Helper()
 		got := ""
-		if r := table.Personal("acme/route", withKey(key)); r != nil {
+		if r := table.Personal(route, withKey(key)); r != nil {
 			got = r.Name.Script
 		}
 		if got != want {
@@ -40,19 +52,21 @@ func TestPersonalVersions(t *testing.T) {
 		}
 	}
 	is("at first", "ann-1", "")
+	table.Update([]*cache.Release{live(nil)}, nil)
 	ann, bob := personalOf("ann", "ann-1", nil), personalOf("bob", "bob-1", nil)
 	table.Update([]*cache.Release{bob, ann}, nil)
 	is("two", "ann-1", "route-dev-ann")
 	is("two", "bob-1", "route-dev-bob")
 	is("two", "", "")
 	is("two", "ann-2", "")
-	if r := table.Personal("acme/route@1", withKey("ann-1")); r != nil {
+	if r := table.Personal(script.Name{Tenant: "acme", Script: "route@1"}, withKey("ann-1")); r != nil {
 		t.Errorf("a call of a version runs %v", r.Name)
 	}
-	if r := table.Personal("other/route", withKey("ann-1")); r != nil {
+	if r := table.Personal(script.Name{Tenant: "other", Script: "route"}, withKey("ann-1")); r != nil {
 		t.Errorf("a call of another tenant runs %v", r.Name)
 	}
-	if n := testing.AllocsPerRun(10, func() { table.Personal("acme/route", withKey("bob-1")) }); n > 1 { // the closure's
+	other := withKey("nobody's")
+	if n := testing.AllocsPerRun(10, func() { table.Personal(route, other) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 
@@ -82,7 +96,8 @@ func TestManyPersonalVersions(t *testing.T) {
 	}
 	table.Update(all, nil)
 	asked := 0
-	last := table.Personal("acme/route", func(script.KeySource) string { asked++; return fmt.Sprint("key-", script.MaxPersonal) })
+	table.Update([]*cache.Release{live(nil)}, nil)
+	last := table.Personal(route, func(script.KeySource) string { asked++; return fmt.Sprint("key-", script.MaxPersonal) })
 	if last != nil || asked != script.MaxPersonal {
 		t.Errorf("the last runs %v, after %d lookups", last, asked)
 	}
@@ -95,4 +110,72 @@ func TestPersonalIsKept(t *testing.T) {
 	if !again.Personal.Equal(ann.Personal) || ann.Personal == nil {
 		t.Errorf("came back as %+v, was %+v", again.Personal, ann.Personal)
 	}
+}
+
+// TestPersonalOfWhatDoesNotRun: what disables a script, or deletes it, ends its personal versions, too, as in a chain.
+func TestPersonalOfWhatDoesNotRun(t *testing.T) {
+	table := cache.NewTable()
+	table.Update([]*cache.Release{live(nil), personalOf("ann", "ann-1", nil)}, nil)
+	is := func(what string, runs bool) {
+		t.Helper()
+		if r := table.Personal(route, withKey("ann-1")); (r != nil) != runs {
+			t.Errorf("%s: a call with the key runs %v", what, r)
+		}
+	}
+	is("live", true)
+	table.Update([]*cache.Release{live(func(r *script.Release) { r.Enabled = false })}, nil)
+	is("disabled", false)
+	table.Update([]*cache.Release{live(func(r *script.Release) { r.Candidate = &script.Candidate{Version: r.Active} })}, nil)
+	is("not tested yet", false)
+	table.Update([]*cache.Release{live(nil)}, nil)
+	is("enabled", true)
+	table.Update(nil, []script.Name{route})
+	is("deleted", false)
+}
+
+// TestPastPersonal: a process that is ahead of its agent runs what the agent has chosen.
+func TestPastPersonal(t *testing.T) {
+	table := cache.NewTable()
+	table.KeepPast(2)
+	ann := personalOf("ann", "ann-1", nil)
+	table.Update([]*cache.Release{live(nil), ann}, nil)
+	table.Update(nil, []script.Name{ann.Name})
+	if got := table.Edition(ann.Name.String(), 1); got != ann {
+		t.Errorf("the edition is %v", got)
+	}
+}
+
+// BenchmarkPersonal compares calls with and without personal versions, and what a change of many takes.
+func BenchmarkPersonal(b *testing.B) {
+	none, some := cache.NewTable(), cache.NewTable()
+	many := []*cache.Release{live(nil)}
+	for i := range script.MaxPersonal {
+		many = append(many, personalOf(fmt.Sprintf("p%02d", i), fmt.Sprint("key-", i), nil))
+	}
+	some.Update(many, nil)
+	key, other := withKey("nobody's"), script.Name{Tenant: "acme", Script: "other"}
+	for what, lookup := range map[string]func(){
+		"none on the agent": func() { none.Personal(route, key) },
+		"of other scripts":  func() { some.Personal(other, key) },
+		"with another key":  func() { some.Personal(route, key) },
+	} {
+		b.Run(what, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				lookup()
+			}
+		})
+	}
+	for i := range 10_000 {
+		v := script.Version{Number: 1}
+		many = append(many, cache.NewRelease(script.Release{
+			Name: script.Name{Tenant: "acme", Script: fmt.Sprintf("s%d-dev-ann", i)}, Revision: 1, Active: v, Enabled: true,
+			Settings: script.Settings{Spec: script.Spec{Personal: &script.Personal{Of: fmt.Sprint("s", i), Key: "ann-12345678"}}},
+		}))
+	}
+	b.Run("10,000 in one update", func(b *testing.B) {
+		for b.Loop() {
+			cache.NewTable().Update(many, nil)
+		}
+	})
 }

@@ -5,6 +5,7 @@ package personal
 
 import (
 	"context"
+	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
@@ -26,7 +27,8 @@ func (r *router) Execute(ctx context.Context, call *gateway.Call, reply *gateway
 	if call.Edition != nil {
 		return r.Executor.Execute(ctx, call, reply)
 	}
-	if own := r.table.Personal(call.Script, call.KeyFrom); own != nil {
+	tenant, name, _ := strings.Cut(call.Script, "/") // with a version it is the name of no script
+	if own := r.table.Personal(script.Name{Tenant: tenant, Script: name}, call.KeyFrom); own != nil {
 		personal := *call
 		personal.Script, personal.Edition = own.Name.String(), own
 		err := r.Executor.Execute(ctx, &personal, reply)
@@ -41,7 +43,7 @@ func (r *router) Chain(dst []gateway.Link, tenant, event string, attributes *scr
 	before := len(dst)
 	dst, err := r.Executor.Chain(dst, tenant, event, attributes, call)
 	for i := before; i < len(dst); i++ {
-		if own := r.table.Personal(dst[i].Script.String(), call.KeyFrom); own != nil {
+		if own := r.table.Personal(dst[i].Script, call.KeyFrom); own != nil {
 			dst[i] = gateway.Link{Script: own.Name, Version: own.Runs.Number, Edition: own}
 		}
 	}
