@@ -58,7 +58,7 @@ func TestAFirstVersionWithShadowSteps(t *testing.T) {
 				defer s.conduct()()
 				s.publish(route, "1", byZone(step))
 				s.pass(time.Minute)
-				s.want("0s step 0: 0 of 10 run 1", "0s live 1")
+				s.want("0s step 0: 10 of 10 run 1", "1s live 1")
 			})
 		})
 	}
