@@ -22,8 +22,8 @@ type CollectorConfig struct {
 	// AuditRetention is how long entries of the audit trail are kept, and events of the timeline that
 	// are no writes; 0: for ever.
 	AuditRetention time.Duration
-	// Expire deletes a personal version that has expired, and reports whether it did: not if the release has changed,
-	// or the registry is frozen. Nil for none.
+	// Expire deletes a personal version that has expired, and reports whether it did: not if the release has
+	// changed. Nil for none.
 	Expire func(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error)
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
@@ -194,7 +194,7 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 			values[object.Key()] = true
 		}
 		if r := object.Release; r != nil && !r.Deleted && c.cfg.Expire != nil {
-			if p := r.Settings.Personal; p != nil && p.Expired(c.cfg.Clock()) {
+			if expired(r, c.cfg.Clock()) {
 				c.expired = append(c.expired, r)
 			}
 		}
@@ -226,6 +226,13 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		}
 	}
 	return nil
+}
+
+// expired reports whether r is a personal version whose time is over. A candidate, which waits for the end of a freeze,
+// may last longer.
+func expired(r *script.Release, now time.Time) bool {
+	over := func(s script.Spec) bool { return s.Personal != nil && s.Personal.Expired(now) }
+	return over(r.Settings.Spec) && (r.Candidate == nil || over(r.Candidate.Spec))
 }
 
 // expire deletes the personal versions that discard has found.

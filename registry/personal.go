@@ -65,8 +65,8 @@ func samePersonal(cur script.Release, p *script.Personal, now time.Time) error {
 // expirer is the identity of the registry when it deletes what has expired.
 var expirer = access.Identity{Name: SystemAuthor, Grants: []access.Grant{{Roles: []access.Role{access.Publish}}}}
 
-// Expire deletes a personal version whose time is over, and reports whether it did. One that has changed meanwhile, is
-// gone or frozen stays as it is.
+// Expire deletes a personal version whose time is over, and reports whether it did. One that has changed meanwhile,
+// or is gone, stays as it is.
 func (r *Registry) Expire(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error) {
 	w := Write{Name: name, Author: SystemAuthor, Note: "the personal version expired", ExpectedRevision: at, By: expirer}
 	d, err := r.write(ctx, writeRequest{Write: w, change: script.ChangeDelete, bySystem: true, decide: func(cur script.Release, at moment) (decision, error) {

@@ -150,20 +150,31 @@ func TestPersonalExpiresBesideALostRecord(t *testing.T) {
 	}
 }
 
-// TestPersonalExpiresAfterAFreeze: what a freeze keeps does not count as collected.
-func TestPersonalExpiresAfterAFreeze(t *testing.T) {
+// TestPersonalEndsInAFreeze: a freeze keeps nobody from going back to what all others run.
+func TestPersonalEndsInAFreeze(t *testing.T) {
 	b := newBench(t)
 	b.publish("one")
-	if _, err := b.personal(route, "ann"); err != nil {
+	r, err := b.personal(route, "ann")
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.freeze()
-	if done := b.expired(b.store); done.Personal != 0 {
-		t.Errorf("collected %+v, while the registry is frozen", done)
+	for _, who := range []string{"bob", "cat"} {
+		if _, err := b.personal(route, who); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.thaw()
+	b.freeze()
+	if _, err := b.personal(route, "cat", func(r *registry.PublishRequest) { r.Settings.Personal.Until = benchTime.Add(3 * time.Hour) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Delete(t.Context(), registry.DeleteRequest{Write: write(r.Name)}); err != nil {
+		t.Errorf("delete: %v", err)
+	}
 	if done := b.expired(b.store); done.Personal != 1 {
-		t.Errorf("collected %+v", done)
+		t.Errorf("collected %+v, want bob's alone: what was saved of cat's later waits", done)
+	}
+	if _, err := b.Delete(t.Context(), registry.DeleteRequest{Write: write(route)}); script.KindOf(err) != script.Denied && script.KindOf(err) != script.Conflict {
+		t.Errorf("the script is deleted: %v", err)
 	}
 }
 

@@ -43,8 +43,7 @@ type devOptions struct {
 	note          string
 	tests         testOptions
 	sign          string
-	names         map[script.Name]bool // of the personal versions that it has published
-	told          bool                 // how to call them
+	names         map[script.Name]bool // of the personal versions that it has published, and whether it has told how to call them
 	signFlags
 	wait waitFlags
 }
@@ -117,7 +116,7 @@ func (a *app) dev(ctx context.Context, paths []string, o *devOptions) error {
 	if len(o.names) == 0 {
 		return err
 	}
-	return errors.Join(err, a.endDev(context.WithoutCancel(ctx), o))
+	return errors.Join(err, a.endDev(context.WithoutCancel(ctx), o, slices.Collect(maps.Keys(o.names))))
 }
 
 // complete sets and checks the flags of --remote.
@@ -206,15 +205,22 @@ func (a *app) publishPersonal(ctx context.Context, manifests []manifest.Manifest
 	if err != nil {
 		return err
 	}
-	for i := range personal { // also those of which the answer does not come
-		o.names[personal[i].Name] = true
+	gone := maps.Clone(o.names)
+	for i := range personal {
+		name := personal[i].Name
+		o.names[name] = o.names[name] // also one of which the answer does not come
+		delete(gone, name)
+	}
+	// Without its manifest a script is not part of the working copy any more.
+	if err := a.endDev(ctx, o, slices.Collect(maps.Keys(gone))); err != nil {
+		a.printError(err)
 	}
 	goals, held, err := a.publishAll(ctx, personal, &publishOptions{}, write)
-	if err := a.conclude(ctx, &o.wait, goals, err, held); err != nil {
-		return err
+	err = a.conclude(ctx, &o.wait, goals, err, held)
+	if ctx.Err() == nil {
+		o.tell(a, goals) // also if another one is refused, or an agent is down: nobody else knows a random key
 	}
-	o.tell(a)
-	return nil
+	return err
 }
 
 // personal returns the manifest of the personal version.
@@ -231,26 +237,37 @@ func (o *devOptions) personal(m manifest.Manifest) (manifest.Manifest, error) {
 	return m, nil
 }
 
-// tell says once how to call the personal versions.
-func (o *devOptions) tell(a *app) {
-	if o.told || a.output != formatTable {
+// tell says once of each personal version how to call it.
+func (o *devOptions) tell(a *app, published goals) {
+	names := slices.SortedFunc(maps.Keys(published), func(m, n script.Name) int { return strings.Compare(m.String(), n.String()) })
+	names = slices.DeleteFunc(names, func(n script.Name) bool { return o.names[n] })
+	if len(names) == 0 {
 		return
 	}
-	o.told = true
 	part, name := script.KeySource(o.from).Parts()
 	where := "the key in " + o.from
 	if part == script.KeyHeader {
 		where = fmt.Sprintf("the header %s: %s", name, o.key)
 	}
-	fmt.Fprintf(a.Out, "Requests through a gateway with %s run your copy, and so do calls with the key %s.\n", where, o.key)
-	for _, name := range slices.SortedFunc(maps.Keys(o.names), func(m, n script.Name) int { return strings.Compare(m.Script, n.Script) }) {
-		of := script.Name{Tenant: name.Tenant, Script: strings.TrimSuffix(name.Script, "-dev-"+o.as)}
-		fmt.Fprintf(a.Out, "  scriptctl call %s --key %s\n  scriptctl logs -f %s\n", of, o.key, name)
+	text := fmt.Sprintf("Requests through a gateway with %s run your copy, and so do calls with the key %s.", where, o.key)
+	if a.output == formatTable {
+		fmt.Fprintln(a.Out, text)
+	} else {
+		a.notice("%s", text)
+	}
+	for _, name := range names {
+		o.names[name] = true
+		if of := (script.Name{Tenant: name.Tenant, Script: strings.TrimSuffix(name.Script, "-dev-"+o.as)}); a.output == formatTable {
+			fmt.Fprintf(a.Out, "  scriptctl call %s --key %s\n  scriptctl logs -f %s\n", of, o.key, name)
+		}
 	}
 }
 
-// endDev deletes the personal versions that have the key.
-func (a *app) endDev(ctx context.Context, o *devOptions) error {
+// endDev deletes those of its personal versions that have the key.
+func (a *app) endDev(ctx context.Context, o *devOptions, names []script.Name) error {
+	if len(names) == 0 {
+		return nil
+	}
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -263,9 +280,11 @@ func (a *app) endDev(ctx context.Context, o *devOptions) error {
 		return err
 	}
 	var errs []error
-	for name := range o.names {
+	slices.SortFunc(names, func(m, n script.Name) int { return strings.Compare(m.String(), n.String()) })
+	for _, name := range names {
 		r, err := client.Get(ctx, name)
 		if err == nil && (r.Settings.Personal == nil || r.Settings.Personal.Key != o.key) || script.KindOf(err) == script.NotFound {
+			delete(o.names, name)
 			continue
 		}
 		if err == nil {
@@ -276,6 +295,7 @@ func (a *app) endDev(ctx context.Context, o *devOptions) error {
 			errs = append(errs, fmt.Errorf("%s is not deleted, and expires by itself: %w", name, err))
 			continue
 		}
+		delete(o.names, name)
 		if err := a.print(deletedView{name.String(), true}, func(w io.Writer) { fmt.Fprintf(w, "%s deleted\n", name) }); err != nil {
 			return err
 		}
