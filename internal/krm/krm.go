@@ -4,11 +4,14 @@ package krm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -233,6 +236,9 @@ func made(r *Resource, result []byte) ([]*Resource, error) {
 
 // Write writes the resources: as documents, or in the ResourceList that was read.
 func (in *Input) Write(w io.Writer) error {
+	if in.list == nil && len(in.Resources) == 0 {
+		return nil // an encoder without documents fails
+	}
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
 	if in.list == nil {
@@ -264,7 +270,11 @@ type Health struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// Healths returns what the script says of each resource.
+// statuses are those that Argo CD knows.
+var statuses = []string{"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}
+
+// Healths returns what the script says of each resource. A status that Argo CD does not know is an error: a misspelled
+// "degraded" must not pass for a healthy resource.
 func (f *Function) Healths(ctx context.Context, in *Input) ([]Health, error) {
 	all := []Health{}
 	for _, r := range in.Resources {
@@ -272,10 +282,14 @@ func (f *Function) Healths(ctx context.Context, in *Input) ([]Health, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := Health{Resource: r.Name}
+		var h Health
 		if err := json.Unmarshal(result, &h); err != nil || h.Status == "" {
-			return nil, fmt.Errorf("%s: the script returned %.80s: want a table with status and message", r.Name, result)
+			return nil, fmt.Errorf("%s: the script returned %.80s: want a table with status and message", r.Name, cmp.Or(string(result), "nothing"))
 		}
+		if !slices.Contains(statuses, h.Status) {
+			return nil, fmt.Errorf("%s: the script returned the status %.80q: want one of %s", r.Name, h.Status, strings.Join(statuses, ", "))
+		}
+		h.Resource = r.Name
 		all = append(all, h)
 	}
 	return all, nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +20,6 @@ import (
 
 // FileName is the name of the file.
 const FileName = ".scriptorium.yaml"
-
-// maxBytes bounds the file.
-const maxBytes = 1 << 20
 
 // Level says what becomes of a finding.
 type Level string
@@ -67,7 +63,7 @@ func Find(dir string) (*Config, error) {
 	}
 	for {
 		path := filepath.Join(dir, FileName)
-		data, err := read(path)
+		data, err := manifest.ReadFile(path)
 		if err == nil {
 			c, err := parse(path, data)
 			if c != nil {
@@ -84,19 +80,6 @@ func Find(dir string) (*Config, error) {
 		}
 		dir = up
 	}
-}
-
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // read-only
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && len(data) > maxBytes {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
-	}
-	return data, err
 }
 
 // Document is a .scriptorium.yaml: the settings of the folder and of those below it.

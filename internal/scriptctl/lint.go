@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -127,7 +126,7 @@ func (a *app) loadLinted(path string) ([]manifest.Manifest, error) {
 	if filepath.Ext(path) != ".lua" {
 		return a.loadFile(path)
 	}
-	source, err := readSource(path)
+	source, err := manifest.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -136,19 +135,6 @@ func (a *app) loadLinted(path string) ([]manifest.Manifest, error) {
 		m.Entrypoint = "" // the chunk is the program, or the source does not compile
 	}
 	return []manifest.Manifest{m}, nil
-}
-
-func readSource(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // read-only
-	source, err := io.ReadAll(io.LimitReader(f, script.MaxSourceBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return source, nil
 }
 
 // check adds the findings in a script.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -98,7 +99,7 @@ func (v *lintView) writeSARIF(w io.Writer) error {
 	for i := range v.Findings {
 		f := &v.Findings[i]
 		var at sarifLocation
-		at.Physical.Artifact.URI = filepath.ToSlash(f.File)
+		at.Physical.Artifact.URI = (&url.URL{Path: filepath.ToSlash(f.File)}).String()
 		at.Physical.Region.Line, at.Physical.Region.Column = max(f.Line, 1), f.Column
 		results[i] = sarifResult{Rule: f.Code, Level: f.Level, Message: sarifText{plain(f.Message)}, Locations: []sarifLocation{at}}
 	}

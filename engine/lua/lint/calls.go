@@ -17,7 +17,7 @@ func (c *checker) checkCall(e *ast.FuncCallExpr) {
 		return
 	}
 	open := len(args) > 0 && isOpen(args[len(args)-1]) // the last one may be several values, or none
-	text := name[strings.LastIndexByte(name, '.')+1:]
+	text := name[max(strings.LastIndexByte(name, '.'), 0):]
 	switch {
 	case len(args) < s.least && !open:
 		c.find(wrongArguments, line, text, "%s needs at least %d arguments and gets %d: %s(%s)", name, s.least, len(args), name, s)
@@ -40,7 +40,7 @@ func (c *checker) callee(e *ast.FuncCallExpr) (name string, line int, args []ast
 	if object, member, line, ok := c.memberOf(e.Func); ok && c.globals[object] == nil {
 		return object + "." + member, line, e.Args
 	}
-	if e.Receiver != nil && !c.methods[e.Method] { // most likely a string: s:find(p)
+	if e.Receiver != nil && !c.methods[e.Method] && !c.requires { // most likely a string: s:find(p)
 		return "string." + e.Method, e.Line(), append([]ast.Expr{e.Receiver}, e.Args...)
 	}
 	return "", 0, nil
@@ -120,19 +120,10 @@ func fits(arg ast.Expr, p parameter) bool {
 	return false
 }
 
-// configMember returns the name of a member of config that the expression reads.
-func (c *checker) configMember(e ast.Expr) (name string, ok bool) {
-	object, member, _, ok := c.memberOf(e)
-	return member, ok && object == "config" && c.globals["config"] == nil
-}
-
-// checkConfig checks that config has the member.
-func (c *checker) checkConfig(e *ast.AttrGetExpr, name string) {
-	if c.config == nil {
-		return
-	}
-	if value, ok := c.config[name]; ok && string(value) != "null" {
-		return
+// judgeConfig judges a use of a member of config.
+func (c *checker) judgeConfig(name string) (*Rule, string) {
+	if value, ok := c.config[name]; c.config == nil || ok && string(value) != "null" {
+		return nil, ""
 	}
 	near := ""
 	for known := range c.config {
@@ -140,7 +131,7 @@ func (c *checker) checkConfig(e *ast.AttrGetExpr, name string) {
 			near = known
 		}
 	}
-	c.find(unknownConfig, e.Line(), name, "spec.config has no %s%s", name, didYouMean("config.", near))
+	return unknownConfig, "spec.config has no " + name + didYouMean("config.", near)
 }
 
 // checkNull checks for a comparison of a member of an object with json.null.
@@ -151,6 +142,6 @@ func (c *checker) checkNull(member, null ast.Expr) {
 		return
 	}
 	if key, isText := get.Key.(*ast.StringExpr); isText {
-		c.find(nullMember, member.Line(), key.Value, "%s is nil if it is null in the JSON: compare it with nil", key.Value)
+		c.find(nullMember, member.Line(), "."+key.Value, "%s is nil if it is null in the JSON: compare it with nil", key.Value)
 	}
 }

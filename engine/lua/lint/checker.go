@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -43,7 +45,7 @@ type use struct {
 type checker struct {
 	entrypoint string
 	config     map[string]json.RawMessage // nil if it is not known
-	places     map[string][]lua.Token     // by their texts
+	places     map[string][]lua.Token     // of names, by their texts; those of members begin with "."
 	first      map[int]lua.Token          // of each line
 	taken      map[string]int             // places that findings have, by line and text
 
@@ -51,17 +53,20 @@ type checker struct {
 	functions int // around the node
 	globals   map[string]*global
 	uses      []use
-	dynamic   bool // globals may be defined by other means
+	tested    map[string]bool // globals, and members of them, whose absence the script expects
+	dynamic   bool            // globals may be defined by other means
 	sorted    map[string]bool
 	methods   map[string]bool // members of tables that may be functions of the script
+	requires  bool            // so values may have methods of libraries
 
 	findings []Finding
 }
 
 func newChecker(src Source, syntax lua.Syntax) *checker {
-	c := &checker{entrypoint: src.Entrypoint, places: map[string][]lua.Token{}, first: map[int]lua.Token{}, taken: map[string]int{}, globals: map[string]*global{}, scope: &scope{}}
-	for _, t := range syntax.Tokens {
-		c.places[t.Text] = append(c.places[t.Text], t)
+	c := &checker{entrypoint: src.Entrypoint, places: map[string][]lua.Token{}, first: map[int]lua.Token{}, taken: map[string]int{}, globals: map[string]*global{}, tested: map[string]bool{}, scope: &scope{}}
+	for i, t := range syntax.Tokens {
+		name := nameAt(syntax.Tokens, i)
+		c.places[name] = append(c.places[name], t)
 		if _, known := c.first[t.Line]; !known {
 			c.first[t.Line] = t
 		}
@@ -75,25 +80,41 @@ func newChecker(src Source, syntax lua.Syntax) *checker {
 // run checks the whole source.
 func (c *checker) run(syntax lua.Syntax) {
 	c.sorted, c.methods = sortedNames(syntax.Tokens), ownMethods(syntax.Tokens)
+	c.requires = len(c.places["require"]) > 0
 	c.block(syntax.Chunk)
 	c.checkUses()
 	c.checkGlobals()
 }
 
-// find adds a finding about the text, which stands in the line or in one after it; "" is the first token of the line.
+// nameAt returns the token as a key of places: a member is t.name, t:name, t["name"] or {name = 1}.
+func nameAt(tokens []lua.Token, i int) string {
+	text, before, after := tokens[i].Text, "", ""
+	if i > 0 {
+		before = tokens[i-1].Text
+	}
+	if i+1 < len(tokens) {
+		after = tokens[i+1].Text
+	}
+	switch {
+	case before == "[" && after == "]" && len(text) > 2 && (text[0] == '"' || text[0] == '\''):
+		return "." + text[1:len(text)-1]
+	case before == "." || before == ":" || before == "{" && after == "=":
+		return "." + text
+	}
+	return text
+}
+
+// find adds a finding about the name, which stands in the line or in one after it; a member begins with ".". "" is the
+// first token of the line.
 func (c *checker) find(r *Rule, line int, text, format string, args ...any) {
 	f := Finding{Rule: r, Line: line, Message: fmt.Sprintf(format, args...)}
 	key := fmt.Sprint(r.Code, line, text)
-	n := c.taken[key]
-	for _, t := range c.places[text] {
-		if t.Line < line {
-			continue
-		}
-		if n == 0 || t.Line > line {
-			f.Line, f.Column = t.Line, t.Column
-			break
-		}
-		n--
+	places := c.places[text]
+	byLine := func(t lua.Token, line int) int { return cmp.Compare(t.Line, line) }
+	at, _ := slices.BinarySearchFunc(places, line, byLine)
+	after, _ := slices.BinarySearchFunc(places, line+1, byLine)
+	if at = min(at+c.taken[key], after); at < len(places) {
+		f.Line, f.Column = places[at].Line, places[at].Column
 	}
 	c.taken[key]++
 	if text == "" {
@@ -185,24 +206,40 @@ func (c *checker) checkShadowing(v *variable) {
 // checkUses checks the global variables that the script reads.
 func (c *checker) checkUses() {
 	said := map[string]bool{}
+	own := map[string]string{} // by their names in small letters
+	for name := range c.globals {
+		if small := strings.ToLower(name); own[small] == "" || name < own[small] {
+			own[small] = name
+		}
+	}
 	for _, u := range c.uses {
 		whole := u.name
 		if u.member != "" {
 			whole += "." + u.member
 		}
-		if rule, message := c.judge(u, whole); rule != nil && !said[whole] {
+		if rule, message := c.judge(u, whole, own); rule != nil && !said[whole] {
 			said[whole] = true
-			c.find(rule, u.line, u.name, "%s", message)
+			place := u.name
+			if rule == unknownConfig {
+				place = "." + u.member
+			}
+			c.find(rule, u.line, place, "%s", message)
 		}
 	}
 }
 
 // judge returns what is wrong with a use; nil if nothing is.
-func (c *checker) judge(u use, whole string) (*Rule, string) {
+func (c *checker) judge(u use, whole string, own map[string]string) (*Rule, string) {
 	if c.globals[u.name] != nil {
 		return nil, ""
 	}
 	if u.member != "" {
+		if c.tested[whole] {
+			return nil, ""
+		}
+		if u.name == "config" {
+			return c.judgeConfig(u.member)
+		}
 		if instead, ok := deprecated[whole]; ok {
 			return deprecatedMember, whole + " is deprecated: " + instead
 		}
@@ -215,6 +252,9 @@ func (c *checker) judge(u use, whole string) (*Rule, string) {
 		return nil, ""
 	}
 	if instead, ok := elsewhere[u.name]; ok {
+		if c.tested[whole] {
+			return nil, ""
+		}
 		if instead != "" {
 			instead = ": " + instead
 		}
@@ -223,17 +263,7 @@ func (c *checker) judge(u use, whole string) (*Rule, string) {
 	if c.entrypoint == "" || c.dynamic { // the members of the argument are globals, too
 		return nil, ""
 	}
-	return undefinedGlobal, u.name + " is defined nowhere, and so nil" + didYouMean("", c.nearest(u.name))
-}
-
-// nearest returns a global variable with a similar name.
-func (c *checker) nearest(name string) string {
-	for own := range c.globals {
-		if strings.EqualFold(own, name) {
-			return own
-		}
-	}
-	return lua.NearestGlobal(name)
+	return undefinedGlobal, u.name + " is defined nowhere, and so nil" + didYouMean("", cmp.Or(own[strings.ToLower(u.name)], lua.NearestGlobal(u.name)))
 }
 
 func didYouMean(before, name string) string {

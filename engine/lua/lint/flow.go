@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -60,11 +61,11 @@ func breaks(stmts []ast.Stmt) bool {
 	return false
 }
 
-// sortedNames returns the names that are sorted anywhere: table.sort(NAME.
+// sortedNames returns the names that are sorted anywhere: table.sort(NAME, or a function such as sorted(NAME.
 func sortedNames(tokens []lua.Token) map[string]bool {
 	sorted := map[string]bool{}
-	for i := 2; i+2 < len(tokens); i++ {
-		if tokens[i].Text == "sort" && tokens[i-2].Text == "table" && tokens[i+1].Text == "(" {
+	for i := 0; i+2 < len(tokens); i++ {
+		if tokens[i+1].Text == "(" && strings.Contains(strings.ToLower(tokens[i].Text), "sort") {
 			sorted[tokens[i+2].Text] = true
 		}
 	}
@@ -80,23 +81,34 @@ func (c *checker) checkOrder(s *ast.GenericForStmt) {
 	if !ok || !c.isGlobal(call.Func, "pairs") {
 		return
 	}
-	for _, stmt := range s.Stmts {
-		if name, line := c.ordered(stmt); name != "" && !c.sorted[name] {
-			c.find(pairsOrder, line, name, "the order of %s is that of pairs, in which the members were first set: sort it", name)
-			return
-		}
+	if name, line := c.ordered(s.Stmts, s.Names); name != "" {
+		c.find(pairsOrder, line, name, "the order of %s is that of pairs, in which the members were first set: sort it", name)
 	}
 }
 
-// ordered returns the name of the list or text that the statement adds to; "" if it adds to none.
-func (c *checker) ordered(stmt ast.Stmt) (name string, line int) {
+// ordered returns the name of the list or text that the statements add to; "" if they add to none, or to one that is
+// sorted. One of the own names is of the loop, and most
+// likely new each time.
+func (c *checker) ordered(stmts []ast.Stmt, own []string) (name string, line int) {
+	own = slices.Clip(own)
+	for _, stmt := range stmts {
+		if declared, ok := stmt.(*ast.LocalAssignStmt); ok {
+			own = append(own, declared.Names...)
+		}
+		if name, line = c.addsTo(stmt, own); name != "" && !c.sorted[name] && !slices.Contains(own, name) {
+			return name, line
+		}
+	}
+	return "", 0
+}
+
+func (c *checker) addsTo(stmt ast.Stmt, own []string) (name string, line int) {
 	switch s := stmt.(type) {
 	case *ast.IfStmt:
-		for _, inner := range append(s.Then[:len(s.Then):len(s.Then)], s.Else...) {
-			if name, line = c.ordered(inner); name != "" {
-				return name, line
-			}
+		if name, line = c.ordered(s.Then, own); name == "" {
+			name, line = c.ordered(s.Else, own)
 		}
+		return name, line
 	case *ast.FuncCallStmt:
 		call, ok := s.Expr.(*ast.FuncCallExpr)
 		if !ok || len(call.Args) != 2 {
@@ -148,7 +160,7 @@ func (c *checker) checkPattern(name string, line int, args []ast.Expr) {
 	}
 	if p, ok := args[1].(*ast.StringExpr); ok {
 		if n := wideRepetitions(p.Value); n >= 3 || n == 2 && !strings.HasPrefix(p.Value, "^") {
-			c.find(heavyPattern, line, name[strings.IndexByte(name, '.')+1:], "the pattern %q repeats %d classes that match the same text: it can take time of the power %d of its length", p.Value, n, n)
+			c.find(heavyPattern, line, name[strings.IndexByte(name, '.'):], "the pattern %q repeats %d classes that match the same text: it can take time of the power %d of its length", p.Value, n, n)
 		}
 	}
 }

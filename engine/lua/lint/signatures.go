@@ -12,7 +12,7 @@ import (
 // signatures are the parameters of Lua's own functions: name:type, in brackets if they are optional. "..." takes any
 // number of arguments. docs/api/scriptorium.lua has those of other functions.
 var signatures = map[string]string{
-	"assert": "v ...", "error": "message [level:number]", "ipairs": "t:table", "next": "t [key]", "pairs": "t",
+	"assert": "v ...", "error": "[message] [level:number]", "ipairs": "t:table", "next": "t [key]", "pairs": "t",
 	"pcall": "f ...", "rawequal": "a b", "rawget": "t:table key", "rawset": "t:table key value", "require": "name:string",
 	"select": "n ...", "setmetatable": "t:table meta", "getmetatable": "v", "tonumber": "v [base:number]", "tostring": "v",
 	"type": "v", "unpack": "t:table [from:number] [to:number]", "xpcall": "f handler ...",

@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"strings"
+
 	"github.com/yuin/gopher-lua/ast"
 )
 
@@ -173,18 +175,26 @@ func (c *checker) exprs(list []ast.Expr) {
 
 // condition walks an expression that may be nil.
 func (c *checker) condition(e ast.Expr) {
-	if !c.optional(e) {
-		c.expr(e)
+	c.expect(e)
+	c.expr(e)
+}
+
+// expect takes note that the script expects that a global, or a member of one, may not be there.
+func (c *checker) expect(e ast.Expr) {
+	if name := c.globalName(e); name != "" {
+		c.tested[name] = true
 	}
 }
 
-// optional walks a member of config whose absence the script expects, and reports whether e is one.
-func (c *checker) optional(e ast.Expr) bool {
-	if _, ok := c.configMember(e); !ok {
-		return false
+// globalName returns the name of a global or of a member of one, such as "ngx" or "table.unpack"; "" for anything else.
+func (c *checker) globalName(e ast.Expr) string {
+	if object, member, _, ok := c.memberOf(e); ok {
+		return object + "." + member
 	}
-	c.expr(e.(*ast.AttrGetExpr).Object)
-	return true
+	if name := identOf(e); name != "" && c.lookup(name) == nil {
+		return name
+	}
+	return ""
 }
 
 func (c *checker) expr(expr ast.Expr) {
@@ -201,6 +211,9 @@ func (c *checker) expr(expr ast.Expr) {
 		c.call(e)
 	case *ast.LogicalOpExpr:
 		c.condition(e.Lhs)
+		if first := c.globalName(e.Lhs); e.Operator == "or" && first != "" && !strings.HasPrefix(first, "config.") {
+			c.expect(e.Rhs) // unpack or table.unpack
+		}
 		c.expr(e.Rhs)
 	case *ast.RelationalOpExpr:
 		c.comparison(e)
@@ -235,15 +248,12 @@ func (c *checker) member(e *ast.AttrGetExpr) {
 	if object, member, line, ok := c.memberOf(e); ok {
 		c.uses = append(c.uses, use{line: line, name: object, member: member})
 	}
-	if name, ok := c.configMember(e); ok {
-		c.checkConfig(e, name)
-	}
 }
 
 func (c *checker) comparison(e *ast.RelationalOpExpr) {
 	for _, pair := range [][2]ast.Expr{{e.Lhs, e.Rhs}, {e.Rhs, e.Lhs}} {
-		if _, isNil := pair[1].(*ast.NilExpr); isNil && c.optional(pair[0]) {
-			return
+		if _, isNil := pair[1].(*ast.NilExpr); isNil {
+			c.expect(pair[0])
 		}
 		c.checkNull(pair[0], pair[1])
 	}
@@ -253,5 +263,8 @@ func (c *checker) comparison(e *ast.RelationalOpExpr) {
 func (c *checker) call(e *ast.FuncCallExpr) {
 	c.exprs([]ast.Expr{e.Func, e.Receiver})
 	c.exprs(e.Args)
+	if c.isGlobal(e.Func, "type") && len(e.Args) == 1 {
+		c.expect(e.Args[0])
+	}
 	c.checkCall(e)
 }
