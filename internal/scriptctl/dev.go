@@ -208,8 +208,9 @@ func (a *app) publishPersonal(ctx context.Context, manifests []manifest.Manifest
 	gone := maps.Clone(o.names)
 	for i := range personal {
 		name := personal[i].Name
-		o.names[name] = o.names[name] // also one of which the answer does not come
-		delete(gone, name)
+		if delete(gone, name); !o.names[name] {
+			o.names[name] = false // also one of which the answer does not come
+		}
 	}
 	// Without its manifest a script is not part of the working copy any more.
 	if err := a.endDev(ctx, o, slices.Collect(maps.Keys(gone))); err != nil {

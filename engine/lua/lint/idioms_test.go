@@ -86,7 +86,7 @@ func TestLongSources(t *testing.T) {
 		"a name in each line":     fill(func(int) string { return "do local a end\n" }),
 		"a name again and again":  fill(func(int) string { return "do local a end " }),
 		"globals of others' case": fill(func(i int) string { n := name(i); return n + "=1 f(" + strings.ToLower(n[:1]) + n[1:] + "x)" }),
-		"codes of a comment":      fill(func(i int) string { return "do local a end " })[:size/2] + "-- lint:ignore " + strings.Repeat("W1 ", size/7),
+		"codes of a comment":      fill(func(int) string { return "do local a end " })[:size/2] + "-- lint:ignore " + strings.Repeat("W1 ", size/7),
 	} {
 		t.Run(about, func(t *testing.T) {
 			began := time.Now()
