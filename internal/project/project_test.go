@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
 )
@@ -48,12 +49,12 @@ func TestNearestFile(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"lint:\n  rules:\n    W999: off\n":       ":3:11: lint.rules.W999: there is no such rule",
-		"lint:\n  rules:\n    W001: loud\n":      `:3:11: lint.rules.W001: "loud" is no level`,
-		"lint:\n  rules:\n    W001: [off]\n":     ":3:11: lint.rules.W001: \"\" is no level",
-		"lint:\n  rulez:\n    W001: off\n":       "line 2: field rulez not found",
-		"lint: [":                                "did not find",
-		"# " + strings.Repeat("x", 2<<20) + "\n": "is larger than",
+		"lint:\n  rules:\n    W999: off\n":                       ":3:11: lint.rules.W999: there is no such rule",
+		"lint:\n  rules:\n    W001: loud\n":                      `:3:11: lint.rules.W001: "loud" is no level`,
+		"lint:\n  rules:\n    W001: [off]\n":                     ":3:11: lint.rules.W001: \"\" is no level",
+		"lint:\n  rulez:\n    W001: off\n":                       "line 2: field rulez not found",
+		"lint: [":                                                "did not find",
+		"# " + strings.Repeat("x", manifest.MaxFileBytes) + "\n": "is larger than",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, project.FileName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
