@@ -67,7 +67,7 @@ func TestPlaces(t *testing.T) {
 
 // TestLongSources: the admission webhook lints what strangers write, so the time is linear in the source.
 func TestLongSources(t *testing.T) {
-	const size = 1 << 20
+	const size = 1 << 19
 	fill := func(piece func(i int) string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size-64; i++ {
