@@ -309,6 +309,13 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 	// Each reply is in memory before it is charged, so wait for those that have no room.
 	c.AwaitStatuses(t, calls-16)
 	held := memtest.InUse() - before
+	for range 20 { // a handler that has refused its call may still hold the reply
+		if held <= most {
+			break
+		}
+		echoes(t, conn, 1, 10)
+		held = min(held, memtest.InUse()-before)
+	}
 	t.Logf("replies hold %d bytes", held)
 	if held > most {
 		t.Errorf("replies hold %d bytes, want at most %d", held, most)
