@@ -27,6 +27,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/deliver"
+	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 )
 
@@ -116,28 +117,29 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 // only contains such a text is another: a gateway relays what the next collector says.
 var partial = regexp.MustCompile(`(?s)^OTLP partial success: .* \((-?\d+) logs rejected\)`)
 
-// export sends the records in one request. It returns the error for the Courier.
+// export sends the records in one request. It returns the error for the Courier, with a bounded text.
 func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 	err := s.exporter.Export(ctx, records)
 	if err == nil {
 		return nil
 	}
+	reason := errors.New(otelenv.Reason(err))
 	if m := partial.FindStringSubmatch(err.Error()); m != nil {
 		rejected, parseErr := strconv.Atoi(m[1])
 		if parseErr != nil || rejected < 0 || rejected > len(records) {
 			rejected = len(records)
 		}
 		if rejected == 0 {
-			s.courier.Warn(err)
+			s.courier.Warn(reason)
 			return nil
 		}
-		s.courier.Reject(rejected, err)
+		s.courier.Reject(rejected, reason)
 		return nil
 	}
 	if isTemporary(err) {
-		return err
+		return reason
 	}
-	return deliver.Permanent(err)
+	return deliver.Permanent(reason)
 }
 
 // emit adds the record to the batch.
