@@ -27,7 +27,6 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/deliver"
-	"github.com/scriptorium-dev/scriptorium/internal/otelenv"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
 )
 
@@ -117,14 +116,18 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 // only contains such a text is another: a gateway relays what the next collector says.
 var partial = regexp.MustCompile(`(?s)^OTLP partial success: .* \((-?\d+) logs rejected\)`)
 
+// maxReason bounds an error's text, which can contain megabytes of the collector's response.
+const maxReason = 1024
+
 // export sends the records in one request. It returns the error for the Courier, with a bounded text.
 func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 	err := s.exporter.Export(ctx, records)
 	if err == nil {
 		return nil
 	}
-	reason := errors.New(otelenv.Reason(err))
-	if m := partial.FindStringSubmatch(err.Error()); m != nil {
+	text := err.Error()
+	reason := errors.New(strings.ToValidUTF8(text[:min(len(text), maxReason)], "\uFFFD"))
+	if m := partial.FindStringSubmatch(text); m != nil {
 		rejected, parseErr := strconv.Atoi(m[1])
 		if parseErr != nil || rejected < 0 || rejected > len(records) {
 			rejected = len(records)

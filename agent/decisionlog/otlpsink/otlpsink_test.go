@@ -223,7 +223,6 @@ func TestACollectorThatSaysMuch(t *testing.T) {
 				a.Warning = strings.Repeat("much ", 100<<10)
 				c.Answer(a)
 				err := write(t, s, record("1"))
-				t.Log(log.Len())
 				if log.Len() == 0 || log.Len() > 10<<10 {
 					t.Errorf("the log has %d bytes", log.Len())
 				}
@@ -233,4 +232,23 @@ func TestACollectorThatSaysMuch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWarningsHideNoRefusal: the log names both, each once a minute.
+func TestWarningsHideNoRefusal(t *testing.T) {
+	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
+		s, log := newSink(t, patience)
+		for range 2 {
+			c.Answer(logcollector.Answer{Warning: "slow down"}, logcollector.Answer{Rejected: 1})
+			for range 2 {
+				_ = write(t, s, record("1"))
+			}
+		}
+		for _, says := range []string{"with a warning", "refuses records"} {
+			if n := strings.Count(log.String(), says); n != 1 {
+				t.Errorf("the log has %q %d times", says, n)
+			}
+		}
+	})
 }
