@@ -48,7 +48,7 @@ func (s *Store) missesSettings(record *cursorRecord, lost, doubted []Lost) bool 
 		key, err := s.keyOf(l.Path)
 		kind, _, _ := strings.Cut(key, "/")
 		counted := script.ObjectKind(kind) == script.Tenants || values && script.ObjectKind(kind) == script.Values
-		if err == nil && counted && !errors.Is(l.Err, errMisplaced) {
+		if err == nil && counted && validKey(key) == nil && !errors.Is(l.Err, errMisplaced) {
 			known++
 		}
 	}

@@ -28,6 +28,14 @@ func TestSettingsThatAreGoneStayLost(t *testing.T) {
 		"moved to a tenant": func(dir string) error {
 			return os.Rename(filepath.Join(dir, "tenants/acme"), filepath.Join(dir, "tenants/shop"))
 		},
+		"removed, next to a file of another program": func(dir string) error {
+			must(t, os.WriteFile(filepath.Join(dir, "tenants/.DS_Store"), []byte("icons"), 0o600))
+			return os.Remove(filepath.Join(dir, "tenants/acme"))
+		},
+		"cut off in a copy": func(dir string) error {
+			must(t, os.WriteFile(filepath.Join(dir, "tenants/acme.bak"), nil, 0o600))
+			return os.Remove(filepath.Join(dir, "tenants/acme"))
+		},
 		"removed from a folder of software that did not count them": func(dir string) error {
 			rewriteCursor(t, dir, func(record map[string]json.RawMessage) { delete(record, "tenants") })
 			return os.Remove(filepath.Join(dir, "tenants/acme"))

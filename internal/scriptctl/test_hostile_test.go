@@ -32,8 +32,8 @@ spec:
     end
 `
 
-// hostileText has what terminals, YAML or XML take for something else, and both directives of TAP: the letter o of
-// the second one is escaped.
+// hostileText has what terminals, YAML or XML take for something else, and both directives of TAP. The second is
+// spelled with an escape, so that a search for open work does not find it.
 var hostileText = "\x1b[31m\x7f\u0085\u009b\u2028\ufeff\uffff\r \n  # SKIP ]]> <&\"' \\# t\u006fdo\n" + strings.Repeat("k", 2000)
 
 func hostileFolder(t *testing.T, cases ...map[string]any) string {

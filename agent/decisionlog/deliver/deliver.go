@@ -31,7 +31,8 @@ type Config struct {
 type Courier struct {
 	cfg     Config
 	failing bool
-	logged  time.Time // when an error was last logged
+
+	failed, refused, warned time.Time // when the log last said so
 
 	rejected decisionlog.Rejected
 }
@@ -148,7 +149,7 @@ func (c *Courier) retry(ctx context.Context, attempt func(ctx context.Context) e
 func (c *Courier) Reject(records int, err error) {
 	c.rejected.Records += records
 	c.rejected.Err = err
-	if c.logDue() {
+	if due(&c.refused) {
 		c.cfg.Log.Warn("the collector of decisions refuses records; they are dropped. Others are logged once a minute",
 			"collector", c.cfg.Collector, "records", records, "error", err)
 	}
@@ -156,7 +157,7 @@ func (c *Courier) Reject(records int, err error) {
 
 // Warn logs what the collector says although it has accepted all records.
 func (c *Courier) Warn(err error) {
-	if c.logDue() {
+	if due(&c.warned) {
 		c.cfg.Log.Warn("the collector of decisions accepts the records with a warning. Others are logged once a minute", "collector", c.cfg.Collector, "error", err)
 	}
 }
@@ -172,19 +173,21 @@ func (c *Courier) Rejected() error {
 }
 
 func (c *Courier) fails(err error) {
-	if !c.failing || c.logDue() {
+	if !c.failing {
+		c.failed = time.Time{}
+	}
+	if due(&c.failed) {
 		c.cfg.Log.Warn("the collector of decisions does not take records; they wait, and the next ones are dropped when too many do",
 			"collector", c.cfg.Collector, "error", err)
-		c.logged = time.Now()
 	}
 	c.failing = true
 }
 
-// logDue reports whether the last log message is a minute old. Then the caller must log.
-func (c *Courier) logDue() bool {
-	if time.Since(c.logged) < time.Minute {
+// due reports whether the last log message of its kind is a minute old. Then the caller must log.
+func due(last *time.Time) bool {
+	if time.Since(*last) < time.Minute {
 		return false
 	}
-	c.logged = time.Now()
+	*last = time.Now()
 	return true
 }

@@ -116,28 +116,33 @@ func (s *Sink) Write(ctx context.Context, records [][]byte) error {
 // only contains such a text is another: a gateway relays what the next collector says.
 var partial = regexp.MustCompile(`(?s)^OTLP partial success: .* \((-?\d+) logs rejected\)`)
 
-// export sends the records in one request. It returns the error for the Courier.
+// maxReason bounds an error's text, which can contain megabytes of the collector's response.
+const maxReason = 1024
+
+// export sends the records in one request. It returns the error for the Courier, with a bounded text.
 func (s *Sink) export(ctx context.Context, records []sdklog.Record) error {
 	err := s.exporter.Export(ctx, records)
 	if err == nil {
 		return nil
 	}
-	if m := partial.FindStringSubmatch(err.Error()); m != nil {
+	text := err.Error()
+	reason := errors.New(strings.ToValidUTF8(text[:min(len(text), maxReason)], "\uFFFD"))
+	if m := partial.FindStringSubmatch(text); m != nil {
 		rejected, parseErr := strconv.Atoi(m[1])
 		if parseErr != nil || rejected < 0 || rejected > len(records) {
 			rejected = len(records)
 		}
 		if rejected == 0 {
-			s.courier.Warn(err)
+			s.courier.Warn(reason)
 			return nil
 		}
-		s.courier.Reject(rejected, err)
+		s.courier.Reject(rejected, reason)
 		return nil
 	}
 	if isTemporary(err) {
-		return err
+		return reason
 	}
-	return deliver.Permanent(err)
+	return deliver.Permanent(reason)
 }
 
 // emit adds the record to the batch.

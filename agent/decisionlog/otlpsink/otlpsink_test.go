@@ -207,3 +207,48 @@ func TestACollectorThatIsGone(t *testing.T) {
 		}
 	})
 }
+
+// TestACollectorThatSaysMuch does not fill the log of the agent.
+func TestACollectorThatSaysMuch(t *testing.T) {
+	for name, a := range map[string]logcollector.Answer{
+		"warns":   {},
+		"rejects": {Rejected: 1},
+		"is busy": {Code: codes.Unavailable, Status: http.StatusServiceUnavailable},
+		"refuses": {Code: codes.InvalidArgument, Status: http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+				t.Helper()
+				s, log := newSink(t, patience)
+				a.Warning = strings.Repeat("much ", 100<<10)
+				c.Answer(a)
+				err := write(t, s, record("1"))
+				if log.Len() == 0 || log.Len() > 10<<10 {
+					t.Errorf("the log has %d bytes", log.Len())
+				}
+				if err != nil && len(err.Error()) > 10<<10 {
+					t.Errorf("the error has %d bytes", len(err.Error()))
+				}
+			})
+		})
+	}
+}
+
+// TestWarningsHideNoRefusal: the log names both, each once a minute.
+func TestWarningsHideNoRefusal(t *testing.T) {
+	bothProtocols(t, func(t *testing.T, c *logcollector.Collector) {
+		t.Helper()
+		s, log := newSink(t, patience)
+		for range 2 {
+			c.Answer(logcollector.Answer{Warning: "slow down"}, logcollector.Answer{Rejected: 1})
+			for range 2 {
+				_ = write(t, s, record("1"))
+			}
+		}
+		for _, says := range []string{"with a warning", "refuses records"} {
+			if n := strings.Count(log.String(), says); n != 1 {
+				t.Errorf("the log has %q %d times", says, n)
+			}
+		}
+	})
+}
