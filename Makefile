@@ -210,11 +210,12 @@ lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf l
 	bin/buf lint
 
 .PHONY: generate
-generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate code, schemas and pages, and format the tree
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
 	go run ./deploy/observability/generate
 	go run ./internal/schema/generate
+	go run ./docs/api/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 

@@ -1,6 +1,7 @@
 ---@meta kube
--- What require("kube") returns, for the Lua language server.
+-- What require("kube") returns. See scriptorium.lua.
 
+---Functions for Kubernetes quantities and pods, which Karmada's resource interpreters call. It is no global.
 ---@class kube
 local kube = {}
 
@@ -10,12 +11,12 @@ local kube = {}
 function kube.resourceAdd(...) end
 
 ---@class kube.nodeClaim
----@field hardNodeAffinity? table
+---@field hardNodeAffinity? table the required node affinity
 ---@field nodeSelector? table<string, string>
 ---@field tolerations? table[]
 
 ---@class kube.requirements
----@field resourceRequest? table<string, string> quantities by the names of resources
+---@field resourceRequest? table<string, string> quantities by resource: the requests of all containers, or their limits where there is no request; at least those of each init container; and the overhead
 ---@field nodeClaim? kube.nodeClaim
 ---@field priorityClassName? string
 
@@ -30,7 +31,7 @@ function kube.accuratePodRequirements(template) end
 ---@field namespace string
 ---@field name string
 
----Returns the objects that the template names, sorted by kind and name.
+---Returns the ConfigMaps, Secrets, ServiceAccounts and PersistentVolumeClaims that the template names.
 ---@param template table
 ---@param namespace? string "default" unless given
 ---@return kube.dependency[]

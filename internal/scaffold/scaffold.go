@@ -49,7 +49,7 @@ func Files(template, project, tenant string) ([]File, error) {
 			return nil, err
 		}
 	}
-	all = append(all, File{Path: ".luals/scriptorium.lua", Content: api.LanguageServer})
+	all = append(all, File{Path: ".luals/scriptorium.lua", Content: []byte(api.Globals)}, File{Path: ".luals/kube.lua", Content: []byte(api.Kube)})
 	return append(all, editorSchemas()...), nil
 }
 

@@ -1,8 +1,6 @@
 package lint
 
 import (
-	"cmp"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -52,7 +50,7 @@ type signature struct {
 }
 
 var parsed = sync.OnceValue(func() map[string]*signature {
-	all := defined(api.Definitions)
+	all := defined(api.Parse(api.Globals))
 	for name, text := range signatures {
 		s := &signature{}
 		for field := range strings.FieldsSeq(text) {
@@ -73,35 +71,29 @@ var parsed = sync.OnceValue(func() map[string]*signature {
 	return all
 })
 
-var (
-	// annotated is a function with its annotations for the Lua language server.
-	annotated = regexp.MustCompile(`(?m)((?:^---.*\n)*)^function ([\w.]+)\(`)
-	// ofParameter is the name, "?" and the type of a parameter.
-	ofParameter = regexp.MustCompile(`(?m)^---@param (\w+|\.\.\.)(\??) (\S+)`)
-	// named is a type with a name, and what it stands for; a class without one is a table.
-	named = regexp.MustCompile(`(?m)^---@(?:alias|class|generic) ([\w.]+)(?::| |$)(.*)$`)
-)
-
-// defined returns the functions of a file with annotations.
-func defined(text string) map[string]*signature {
+// defined returns the functions that definitions have.
+func defined(d *api.Definitions) map[string]*signature {
 	types := map[string]string{}
-	for _, m := range named.FindAllStringSubmatch(text, -1) {
-		types[m[1]] = kindOf(types, cmp.Or(strings.TrimSpace(m[2]), kindOfTable))
+	for name, text := range d.Aliases {
+		types[name] = kindOf(nil, text)
+	}
+	for _, c := range d.Classes {
+		types[c.Name] = kindOfTable
 	}
 	all := map[string]*signature{}
-	for _, m := range annotated.FindAllStringSubmatch(text, -1) {
+	for _, f := range d.Functions {
 		s := &signature{}
-		for _, p := range ofParameter.FindAllStringSubmatch(m[1], -1) {
-			if p[1] == "..." {
+		for _, p := range f.Parameters {
+			if p.Name == "..." {
 				s.rest = true
 				continue
 			}
-			s.parameters = append(s.parameters, parameter{name: p[1], kind: kindOf(types, p[3]), optional: p[2] != ""})
-			if p[2] == "" {
+			s.parameters = append(s.parameters, parameter{name: p.Name, kind: kindOf(types, p.Type), optional: p.Optional})
+			if !p.Optional {
 				s.least++
 			}
 		}
-		all[m[2]] = s
+		all[f.Name] = s
 	}
 	return all
 }

@@ -1,12 +1,9 @@
 package lint
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/scriptorium-dev/scriptorium/docs/api"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 )
@@ -43,31 +40,6 @@ return table.concat(names, " ")`
 	for name := range parsed() {
 		if !there[name] && !lua.HasGlobal(name) {
 			t.Errorf("scripts have no %s", name)
-		}
-	}
-}
-
-// TestPagesHaveSignatures: the page of each function shows its parameters, as the definitions have them.
-func TestPagesHaveSignatures(t *testing.T) {
-	var pages strings.Builder
-	files, err := filepath.Glob("../../../docs/api/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages.Write(text)
-	}
-	functions := defined(api.Definitions)
-	if len(functions) < 30 {
-		t.Fatalf("found %d functions: is the file written in another way?", len(functions))
-	}
-	for name, s := range functions {
-		if line := name + "(" + s.String() + ")"; !strings.Contains(pages.String(), "\n    "+line) {
-			t.Errorf("no page in docs/api shows %s", line)
 		}
 	}
 }
