@@ -140,8 +140,7 @@ func (b *Bundle) argoActions(discovery string) {
 	group, kind := argoName(filepath.Dir(dir))
 	found := b.add(label(group, kind, "actions"), discovery)
 	actions := map[string]*Script{}
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "action.lua")) // the pattern is well-formed
-	for _, file := range files {
+	for _, file := range glob(dir, "*/action.lua") {
 		name := filepath.Base(filepath.Dir(file))
 		actions[name] = b.add(label(group, kind, "action", name), file)
 	}

@@ -413,5 +413,14 @@ func find(dir, name string) (paths []string, err error) {
 	return paths, err
 }
 
+// glob returns the files below the folder that match the pattern, in order. The name of the folder is no pattern.
+func glob(dir, pattern string) []string {
+	names, _ := fs.Glob(os.DirFS(dir), pattern) // the pattern is well-formed
+	for i, name := range names {
+		names[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return names
+}
+
 // sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

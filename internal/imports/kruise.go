@@ -31,12 +31,11 @@ func Kruise(dir, tenant string) (*Bundle, error) {
 		if s == nil {
 			continue
 		}
-		cases, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "testdata", "*.y*ml")) // the pattern is well-formed
-		for _, path := range cases {
+		for _, path := range glob(filepath.Dir(file), "testdata/*.y*ml") {
 			b.kruiseCases(s, path)
 		}
 	}
-	ingresses, _ := filepath.Glob(filepath.Join(dir, "trafficrouting_ingress", "*.lua")) // the pattern is well-formed
+	ingresses := glob(dir, "trafficrouting_ingress/*.lua")
 	for _, file := range ingresses {
 		b.add(label("ingress", strings.TrimSuffix(filepath.Base(file), ".lua")), file)
 	}

@@ -163,12 +163,13 @@ func New(m *manifest.Manifest, log func(engine.Level, string)) (*Function, error
 // call runs the script with a resource: the argument, or the global obj if the script has no entrypoint. The result is nil
 // if it returns nothing.
 func (f *Function) call(ctx context.Context, r *Resource) ([]byte, error) {
-	arg, err := toJSON(r.node)
+	resource, err := toJSON(r.node)
 	if err != nil {
 		return nil, err
 	}
+	arg := resource
 	if f.script.Entrypoint == "" {
-		arg = fmt.Appendf(nil, `{"obj":%s}`, arg)
+		arg = fmt.Appendf(nil, `{"obj":%s}`, resource)
 	}
 	var result engine.Result
 	now := time.Now()
@@ -179,7 +180,60 @@ func (f *Function) call(ctx context.Context, r *Resource) ([]byte, error) {
 	if result.Len() == 0 || bytes.Equal(result.Value(0), []byte("null")) {
 		return nil, nil
 	}
-	return bytes.Clone(result.Value(0)), nil
+	return exact(result.Value(0), resource)
+}
+
+// exact returns what a script made of a resource, with the digits of those of the resource's numbers that the script left as
+// they were: a number in Lua has 53 bits.
+func exact(result, resource []byte) ([]byte, error) {
+	after, err := decoded(result)
+	if err != nil {
+		return nil, err
+	}
+	before, err := decoded(resource)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := after.([]any); ok {
+		for i := range list {
+			list[i] = restored(list[i], before)
+		}
+		return json.Marshal(list)
+	}
+	return json.Marshal(restored(after, before))
+}
+
+// decoded returns a JSON value with the digits of its numbers.
+func decoded(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// restored returns the value with the numbers of before that stand in the same places and are equal as numbers of Lua.
+func restored(v, before any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		old, _ := before.(map[string]any)
+		for name := range v {
+			v[name] = restored(v[name], old[name])
+		}
+	case []any:
+		old, _ := before.([]any)
+		for i := range min(len(v), len(old)) {
+			v[i] = restored(v[i], old[i])
+		}
+	case json.Number:
+		if old, ok := before.(json.Number); ok {
+			x, errX := v.Float64()
+			y, errY := old.Float64()
+			if errX == nil && errY == nil && x == y {
+				return old
+			}
+		}
+	}
+	return v
 }
 
 // Apply replaces each resource by what the script returns of it: one resource, a list of resources, or false for none.

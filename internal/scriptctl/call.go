@@ -168,7 +168,7 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	defer cancel()
 	result, err := client.Call(agentclient.ContextWithKey(ctx, o.key), ref.String(), args...)
 	if err != nil {
-		what := called(ctx, client, ref, o.key, err)
+		what := a.called(ctx, client, ref, o.key, err)
 		source := a.sourceOf(ctx, what.ref, what.line)
 		lua.NameStack(err, source)
 		return callView{}, &agentError{agent: socket, source: source, err: a.callError(socket, what, o, err)}
@@ -192,18 +192,23 @@ type calling struct {
 
 // called asks the agent which version the call that failed has run, and whether it is pinned:
 // people take the error for one of the version that they published last.
-func called(ctx context.Context, client *agentclient.Client, ref script.Ref, key string, err error) calling {
+func (a *app) called(ctx context.Context, client *agentclient.Client, ref script.Ref, key string, err error) calling {
 	c := calling{ref: ref, what: ref.String()}
-	if key != "" { // which may run another version, or a personal one
-		return c
-	}
+	var line int
 	switch script.KindOf(err) {
 	case script.Script, script.Timeout, script.Limit:
-		c.line = script.AsError(err).Line
+		line = script.AsError(err).Line
 	default:
 		return c
 	}
 	list, err := client.List(ctx, agentclient.ListOptions{Tenant: ref.Name.Tenant})
+	if key != "" {
+		if personal, ok := a.personalWith(ctx, list, ref.Name, key); ok {
+			return calling{ref: personal, line: line, what: fmt.Sprintf("%s, as which %s ran", personal, ref)}
+		}
+		return c // a rollout may have run another version
+	}
+	c.line = line
 	i := slices.IndexFunc(list, func(s agentclient.Script) bool { return s.Name == ref.Name })
 	if err != nil || i < 0 || ref.Version != 0 {
 		return c
@@ -214,6 +219,23 @@ func called(ctx context.Context, client *agentclient.Client, ref script.Ref, key
 		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl get %s says whether somebody holds it)", ref.Name)
 	}
 	return c
+}
+
+// personalWith returns the personal version of a script that calls with the key run, among the scripts of an agent.
+func (a *app) personalWith(ctx context.Context, list []agentclient.Script, of script.Name, key string) (script.Ref, bool) {
+	client, err := a.connect()
+	if err != nil {
+		return script.Ref{}, false
+	}
+	for i := range list {
+		if name := list[i].Name; strings.HasPrefix(name.Script, script.PersonalPrefix(of).Script) {
+			r, err := client.Get(ctx, name)
+			if err == nil && r.Settings.Personal != nil && r.Settings.Personal.Of == of.Script && r.Settings.Personal.Key == key {
+				return script.Ref{Name: name, Version: list[i].Active.Number}, true
+			}
+		}
+	}
+	return script.Ref{}, false
 }
 
 // agentOrigin says where a socket of agentSockets is from.

@@ -31,7 +31,8 @@ Resources come from files, or from standard input. If that is a ResourceList, kr
 function for kustomize and kpt, and a functionConfig of kind LuaScript is the script.
 
 With --health, the script returns a status and a message, as Argo CD's health checks do. Krm
-prints a table, and the exit code is 13 if a resource is Degraded.`
+prints a table, and the exit code is 13 if a resource is Degraded. Without any resource to check
+it fails.`
 
 type krmOptions struct {
 	file   string
@@ -68,6 +69,9 @@ func (a *app) krm(ctx context.Context, files []string, o *krmOptions) error {
 		return &exitError{code: exitRefused, err: err}
 	}
 	if o.health {
+		if len(in.Resources) == 0 {
+			return usage(errors.New("there are no resources to check: did the command before the pipe fail?"))
+		}
 		return a.krmHealth(ctx, f, in)
 	}
 	if err := f.Apply(ctx, in); err != nil {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
@@ -15,8 +17,10 @@ import (
 func (a *app) printLint(v *lintView) error {
 	switch a.output {
 	case formatSARIF:
+		v.countCharacters()
 		return v.writeSARIF(a.Out)
 	case formatGitHub:
+		v.countCharacters()
 		for i := range v.Findings {
 			v.Findings[i].writeGitHub(a.Out)
 		}
@@ -29,6 +33,23 @@ func (a *app) printLint(v *lintView) error {
 		}
 		fmt.Fprintf(w, "%s, %s\n", count(v.Errors, "error"), count(v.Warnings, "warning"))
 	})
+}
+
+// countCharacters sets the columns of the findings in characters, as code scanners count. They were in bytes.
+func (v *lintView) countCharacters() {
+	sources := map[string][]string{}
+	for i := range v.Findings {
+		f := &v.Findings[i]
+		lines, ok := sources[f.File]
+		if !ok {
+			text, _ := os.ReadFile(f.File) //nolint:gosec // a file that was linted; without it the column stays
+			lines = strings.Split(string(text), "\n")
+			sources[f.File] = lines
+		}
+		if f.Column > 0 && f.Line > 0 && f.Line <= len(lines) && f.Column-1 <= len(lines[f.Line-1]) {
+			f.Column = utf8.RuneCountInString(lines[f.Line-1][:f.Column-1]) + 1
+		}
+	}
 }
 
 // writeGitHub writes the command with which GitHub Actions shows a finding beside its line.
@@ -51,6 +72,7 @@ type (
 	}
 	sarifRun struct {
 		Tool    sarifTool     `json:"tool"`
+		Columns string        `json:"columnKind"`
 		Results []sarifResult `json:"results"`
 	}
 	sarifTool struct {
@@ -108,6 +130,6 @@ func (v *lintView) writeSARIF(w io.Writer) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{{Tool: sarifTool{sarifDriver{Name: "scriptctl lint", Version: thisVersion().String(), Rules: rules}}, Results: results}},
+		Runs: []sarifRun{{Tool: sarifTool{sarifDriver{Name: "scriptctl lint", Version: thisVersion().String(), Rules: rules}}, Columns: "unicodeCodePoints", Results: results}},
 	})
 }

@@ -149,6 +149,9 @@ func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *
 		request := m.Publish()
 		request.Write, request.DryRun, request.LiftHold = write, o.dryRun, o.lift
 		published, err := client.Publish(ctx, request)
+		if err == nil && m.Settings.Personal != nil && published.Release.Settings.Personal == nil {
+			err = withdraw(ctx, client, &published.Release, write, o.dryRun)
+		}
 		if err != nil && o.dryRun && awaitsLibrary(m, manifests, err) {
 			view := publishView{Script: m.Name.String(), Outcome: "would be published", Digest: script.DigestOf(m.Source), File: m.File, Line: m.Line}
 			view.Warnings = []string{"it requires libraries that are published with it, so the registry did not check it"}
@@ -180,6 +183,19 @@ func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *
 	}
 	held = slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
 	return goals, held, first
+}
+
+// withdraw deletes a script that the registry published in the place of a personal version, which it does not know.
+func withdraw(ctx context.Context, client *registryclient.Client, r *script.Release, write registryclient.Write, dryRun bool) error {
+	unknown := script.Errorf(script.Invalid, "personal", "the registry is too old for personal versions: upgrade registryd")
+	if dryRun {
+		return unknown
+	}
+	write.ExpectedRevision = r.Revision
+	if _, err := client.Delete(ctx, r.Name, write); err != nil {
+		return fmt.Errorf("%w. It published an ordinary script, which cannot be deleted now (scriptctl delete %s): %w", unknown, r.Name, err)
+	}
+	return unknown
 }
 
 // publishable returns the manifests to publish, which compile, in their order. They are signed, if they are to be.

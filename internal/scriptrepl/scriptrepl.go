@@ -29,7 +29,7 @@ const (
 	before = `return (function(...)
   local saved, lost = {}, {}
   for name, value in pairs(_G) do
-    if type(name) == "string" and name ~= "_G" and name ~= "config" then
+    if type(name) == "string" and name ~= "_G" then
       if type(value) ~= "function" and pcall(json.encode, value) then saved[name] = value else lost[#lost + 1] = name end
     end
   end

@@ -73,11 +73,15 @@ func TestLines(t *testing.T) {
 		{`os.execute("ls")`, `SCRIPT input:1: attempt to call field 'execute' (a nil value)`},
 		{`end)() print((function()`, `SCRIPT input:1: unexpected 'end'`},
 		{"x.n = 9\nreturn x.n, y.z", `SCRIPT input:2: attempt to index global 'y' (a nil value, key 'z')`},
+		{`config.default`, `"shared"`},
+		{`config.default = "slow"`, ``},
+		{`upstream({})`, `"slow"`},
+		{`config = {default = "slower"}`, ``},
+		{`upstream({})`, `"slower"`},
 		{`while true do end`, `LIMIT`},
 		{`string.rep("x", 1e6)`, `LIMIT`},
 		{`pairs = 1`, `SCRIPT`}, // the session needs it
 		{`x.n`, `2`},
-		{`config.default`, `"shared"`},
 	} {
 		if got := eval(t, s, step.line); got != step.want && (len(step.want) > 6 || step.want == "" || !strings.HasPrefix(got, step.want)) {
 			t.Errorf("%s: %s, want %s", step.line, got, step.want)
@@ -87,7 +91,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("logs %q, want %q", *logs, want)
 	}
 	s.Reset()
-	if got := eval(t, s, "x"); got != "null" {
+	if got := eval(t, s, "x, config.default"); got != `null "shared"` {
 		t.Errorf("after a reset: %s", got)
 	}
 }

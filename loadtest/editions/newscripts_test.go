@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -214,5 +216,24 @@ func TestNullsOnBothEditions(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// TestPersonalVersionsOnAnOlderRegistry: scriptctl dev says that the registry does not know them, and leaves no script behind.
+func TestPersonalVersionsOnAnOlderRegistry(t *testing.T) {
+	w := start(t)
+	r := w.registry(older)
+	r.store(route, "function handle() return 'live' end", script.Spec{})
+	file := filepath.Join(t.TempDir(), "route.yaml")
+	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: " + route.Script + "}\nspec: {tenantId: " + route.Tenant + ", source: \"function handle() return 'mine' end\"}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, err := r.scriptctl(newer, "dev", "--remote", "--once", "--as", "ann", file)
+	if err == nil || !strings.Contains(said, "the registry is too old for personal versions") {
+		t.Errorf("it said %s, %v", said, err)
+	}
+	if _, err := r.Get(t.Context(), script.PersonalName(route, "ann")); script.KindOf(err) != script.NotFound {
+		t.Errorf("the registry has the personal version: %v", err)
 	}
 }
