@@ -16,7 +16,7 @@ import (
 // libraryView is a library as a version has it.
 type libraryView struct {
 	Script  string        `json:"script"` // tenant/name
-	Version uint64        `json:"version"`
+	Version uint64        `json:"version,omitempty"` // absent in a file
 	Digest  script.Digest `json:"digest"` // of the source
 }
 
