@@ -134,6 +134,9 @@ func TestShadowOutcomes(t *testing.T) {
 			if paths := live.Shadow.Findings().Paths; found != c.want || c.paths != "" && fmt.Sprint(paths) != c.paths {
 				t.Errorf("found %+v at %v, want %+v at %v", found, paths, c.want, c.paths)
 			}
+			if samples := live.Shadow.Findings().Samples; name == "it fails" && (len(samples) != 1 || samples[0].Shadow != `{"error":"SCRIPT","message":"x","line":1}`) {
+				t.Errorf("the error is not in the sample with its line: %+v", samples)
+			}
 			if calls, failed := live.Split.Calls.Read(); calls != c.want.Compared() || failed > calls {
 				t.Errorf("%d calls of the candidate, and %d failed", calls, failed)
 			}

@@ -3,6 +3,7 @@ package execute
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,7 +130,12 @@ func (e *ending) text(m *mask.Masker) []byte {
 		return masked(m, e.values)
 	}
 	text := mask.AppendText([]byte(`{"error":`), string(kindOf(e.err)))
-	return append(mask.AppendText(append(text, `,"message":`...), script.AsError(e.err).Message), '}')
+	failed := script.AsError(e.err)
+	text = mask.AppendText(append(text, `,"message":`...), failed.Message)
+	if failed.Line > 0 {
+		text = strconv.AppendInt(append(text, `,"line":`...), int64(failed.Line), 10)
+	}
+	return append(text, '}')
 }
 
 // cut returns the text with a mark at its end if it is too long.

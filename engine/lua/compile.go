@@ -79,11 +79,12 @@ func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 
 // generate makes code of a tree.
 func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
+	scopes := newScopes(chunk)
 	proto, err := glua.Compile(chunk, name)
 	if err != nil {
 		return nil, compilerError(err)
 	}
-	if err := finish(proto); err != nil {
+	if err := finish(proto, scopes); err != nil {
 		return nil, err
 	}
 	return proto, nil
@@ -93,8 +94,10 @@ func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error
 //   - a tail call becomes a call, so that recursion meets the stack limit (and
 //     costs memory that is bounded);
 //   - the markers that the analyzer left become the builtins they stand for;
+//   - local variables get the places where they end;
 //   - names of calls go, and slices lose their spare room.
-func finish(p *glua.FunctionProto) *script.Error {
+func finish(p *glua.FunctionProto, s *scopes) *script.Error {
+	s.settle(p)
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
 		return &script.Error{
 			Kind: script.Limit, Line: p.LineDefined,
@@ -116,7 +119,7 @@ func finish(p *glua.FunctionProto) *script.Error {
 	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
 	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
 	for _, inner := range p.FunctionPrototypes {
-		if err := finish(inner); err != nil {
+		if err := finish(inner, s); err != nil {
 			return err
 		}
 	}
@@ -162,7 +165,7 @@ func compilerError(err error) *script.Error {
 			kind = script.Limit
 		}
 	}
-	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0)}
+	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0) & lineMask}
 }
 
 // syntaxError translates an error of gopher-lua's parser, which knows where the

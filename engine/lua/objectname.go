@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"strings"
 	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
@@ -98,7 +99,7 @@ type code struct {
 
 // variable returns where the register has its value from before the instruction at pc.
 func (c code) variable(pc, reg int) variable {
-	if name, ok := c.local(pc, reg); ok {
+	if name, ok := c.local(pc, reg); ok && !strings.HasPrefix(name, "(") { // those of loops, and temporary ones
 		return c.named(kindLocal, name)
 	}
 	at := c.assignment(pc, reg)
@@ -145,8 +146,13 @@ func (c code) local(pc, reg int) (name string, ok bool) {
 	return "", false
 }
 
-// member returns the variable of a member with a constant name.
+// member returns the variable of a member with a constant name. In the first line of a loop, the instruction before loads it.
 func (c code) member(kind string, at, from, key int) variable {
+	if key&constantOperand == 0 && at > 0 && int(c.Code[at]>>opcodeShift) == glua.OP_GETTABLEKS {
+		if load := c.Code[at-1]; int(load>>opcodeShift) == glua.OP_LOADK && int(load>>shiftA)&maskA == key {
+			return variable{kind: kind, name: c.constant(int(load & maskBx)), of: new(c.variable(at, from))}
+		}
+	}
 	if key&constantOperand == 0 {
 		return variable{}
 	}

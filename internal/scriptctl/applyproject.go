@@ -286,8 +286,10 @@ func (a *app) carryOut(ctx context.Context, client *registryclient.Client, v *pr
 	return a.conclude(ctx, &o.wait, goals, first, false)
 }
 
-// settle deletes what the plan says, unless that waits, and notes what became of each part. It returns the first error.
+// settle deletes what the plan says, unless that waits, and notes what became of each part. It returns the first error. It
+// asks no registry again that does not answer.
 func (a *app) settle(ctx context.Context, client *registryclient.Client, v *projectView, waits bool, o *applyOptions) (first error) {
+	var left []string
 	for _, p := range v.Plan {
 		switch {
 		case p.Action == planUnchanged:
@@ -298,6 +300,10 @@ func (a *app) settle(ctx context.Context, client *registryclient.Client, v *proj
 		case waits:
 			p.Outcome = "waiting"
 			continue
+		case exitCode(first) == exitUnreachable:
+			p.Outcome, p.Error = "failed", "not deleted: the registry did not answer before"
+			left = append(left, p.Script)
+			continue
 		}
 		p.Outcome = "done"
 		if err := a.prune(ctx, client, p, o); err != nil {
@@ -305,6 +311,9 @@ func (a *app) settle(ctx context.Context, client *registryclient.Client, v *proj
 			a.printError(err)
 			first = firstOf(first, err)
 		}
+	}
+	if len(left) > 0 {
+		a.notice("not deleted either: %s", some(left))
 	}
 	return first
 }

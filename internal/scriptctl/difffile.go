@@ -48,6 +48,9 @@ func (a *app) diffFiles(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.resolve(ctx, manifests, true); err != nil { // a publish takes the libraries anew
+		return err
+	}
 	views := make([]fileDiffView, 0, len(manifests))
 	differs := false
 	for i := range manifests {
@@ -107,6 +110,14 @@ func diffManifest(ctx context.Context, client *registryclient.Client, m *manifes
 	latest, err := client.Source(ctx, ref)
 	if err != nil {
 		return v, err
+	}
+	for i := range m.Settings.Libraries { // one of the manifests has no version before it is published
+		l := &m.Settings.Libraries[i]
+		for _, pinned := range latest.Spec.Libraries {
+			if l.Version == 0 && l.Name == pinned.Name && l.Digest == pinned.Digest {
+				l.Version = pinned.Version
+			}
+		}
 	}
 	v.Diff = unified(ref.String(), latest.Source, sourceName(m), m.Source)
 	v.Changes = changesOf(current(&release, &latest), declared(m))

@@ -15,9 +15,9 @@ import (
 
 // libraryView is a library as a version has it.
 type libraryView struct {
-	Script  string        `json:"script"` // tenant/name
-	Version uint64        `json:"version"`
-	Digest  script.Digest `json:"digest"` // of the source
+	Script  string        `json:"script"`            // tenant/name
+	Version uint64        `json:"version,omitempty"` // absent in a file
+	Digest  script.Digest `json:"digest"`            // of the source
 }
 
 func viewOfLibraries(libraries []script.Library) (views []libraryView) {

@@ -32,6 +32,11 @@ func TestTutorial(t *testing.T) {
 			for _, command := range page.Transcript(block[0]) {
 				s.shown(command)
 			}
+		case "lua": // is in the folder by then
+			_, code, _ := strings.Cut(block[2], "\n")
+			if !strings.Contains(s.read(filepath.Join(top, "tutorial", "shop", "route.lua")), code) {
+				t.Errorf("scriptctl init makes another script than this:\n%s", code)
+			}
 		}
 	}
 }
