@@ -203,7 +203,7 @@ func unexpectedEnd(code string) *script.Error {
 	if !open {
 		return at(script.Errorf(script.Script, "", "the script ends within a statement"), end)
 	}
-	return at(script.Errorf(script.Script, "", "the script ends, but %s of line %d is not closed", quoteToken(opener.text), opener.line), end)
+	return at(script.Errorf(script.Script, "", "the %s that begins here is not closed when the script ends", quoteToken(opener.text)), opener)
 }
 
 func quoteToken(text string) string {
