@@ -22,14 +22,14 @@
 
 ---Changes of headers.
 ---@class HeaderChanges
----@field set? table<string, string|number|string[]> new values, by name
----@field append? table<string, string|number|string[]> more values, by name
+---@field set? table<string, string|number|(string|number)[]> new values, by name
+---@field append? table<string, string|number|(string|number)[]> more values, by name
 ---@field remove? string[] names
 
 ---A cookie for the client.
 ---@class Cookie
 ---@field name string
----@field value string
+---@field value string|number
 ---@field path? string default: `/`
 ---@field domain? string
 ---@field max_age? integer seconds; 0 deletes the cookie

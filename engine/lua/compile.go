@@ -206,7 +206,14 @@ func unexpectedEnd(code string) *script.Error {
 	if !open {
 		return at(script.Errorf(script.Script, "", "the script ends within a statement"), end)
 	}
-	return at(script.Errorf(script.Script, "", "the script ends, but %s of line %d is not closed", quoteToken(opener.text), opener.line), end)
+	where := "in this line" // no number of a line: the source and its manifest count differently
+	switch lines := end.line - opener.line; {
+	case lines == 1:
+		where = "in the line above"
+	case lines > 1:
+		where = fmt.Sprintf("%d lines above", lines)
+	}
+	return at(script.Errorf(script.Script, "", "the script ends, but the %s %s is not closed", quoteToken(opener.text), where), end)
 }
 
 func quoteToken(text string) string {

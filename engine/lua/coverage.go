@@ -8,6 +8,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Coverage notes which instructions calls of one program execute, when it is their Invocation.Profile. It is safe for
@@ -67,11 +68,22 @@ type Covered struct {
 
 // Of returns the coverage of the program's source, which is code.
 func (c *Coverage) Of(p engine.Program, code []byte) Covered {
-	all := Covered{Lines: map[int]uint64{}}
-	lua, ok := p.(*program)
-	if !ok {
-		return all
+	if lua, ok := p.(*program); ok {
+		return c.of(lua.proto, code)
 	}
+	return Covered{Lines: map[int]uint64{}}
+}
+
+// OfLibrary returns the coverage of a library that the program was compiled with, whose source is code.
+func (c *Coverage) OfLibrary(p engine.Program, library script.Name, code []byte) Covered {
+	if lua, ok := p.(*program); ok && lua.libraries[library.String()] != nil {
+		return c.of(lua.libraries[library.String()].proto, code)
+	}
+	return Covered{Lines: map[int]uint64{}}
+}
+
+func (c *Coverage) of(proto *glua.FunctionProto, code []byte) Covered {
+	all := Covered{Lines: map[int]uint64{}}
 	written := map[int]bool{} // lines with tokens: wrap adds code to the first line
 	s := newScanner(string(code))
 	for t := s.next(); t.kind != tokenEnd && t.kind != tokenUnfinished; t = s.next() {
@@ -79,7 +91,7 @@ func (c *Coverage) Of(p engine.Program, code []byte) Covered {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.collect(&all, lua.proto)
+	c.collect(&all, proto)
 	maps.DeleteFunc(all.Lines, func(line int, _ uint64) bool { return !written[line] })
 	all.Branches = slices.DeleteFunc(all.Branches, func(b Branch) bool { return !written[b.Line] })
 	slices.SortStableFunc(all.Branches, func(a, b Branch) int { return a.Line - b.Line })

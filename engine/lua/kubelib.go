@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -44,7 +45,21 @@ func kubeResourceAdd(l *glua.LState) int {
 }
 
 // quantities are amounts by the names of resources.
-type quantities map[string]string
+type quantities map[string]amount
+
+// amount is a quantity as a manifest writes it: text, or a number.
+type amount string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *amount) UnmarshalJSON(text []byte) error {
+	var n json.Number // takes numbers alone
+	if text[0] != '"' {
+		err := json.Unmarshal(text, &n)
+		*a = amount(n)
+		return err
+	}
+	return json.Unmarshal(text, (*string)(a))
+}
 
 // container of a pod.
 type container struct {
@@ -119,11 +134,46 @@ func argPodTemplate(l *glua.LState) *podTemplate {
 	if err != nil {
 		raise(l, e.fail(err, "the template"))
 	}
+	if bytes.Contains(text, []byte("null")) {
+		text = withoutNulls(text)
+	}
 	var t podTemplate
 	if err := json.Unmarshal(text, &t); err != nil {
 		argError(l, 1, "is no template of a pod: "+clip(err.Error()))
 	}
 	return &t
+}
+
+// withoutNulls returns the JSON without members and elements that are null: they are not there, as for Karmada's scripts.
+func withoutNulls(text []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var all any
+	if d.Decode(&all) != nil { // impossible: it was just encoded
+		return text
+	}
+	less, err := json.Marshal(lessNulls(all))
+	if err != nil {
+		return text
+	}
+	return less
+}
+
+func lessNulls(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, member any) bool { return member == nil })
+		for name, member := range v {
+			v[name] = lessNulls(member)
+		}
+	case []any:
+		v = slices.DeleteFunc(v, func(element any) bool { return element == nil })
+		for i := range v {
+			v[i] = lessNulls(v[i])
+		}
+		return v
+	}
+	return value
 }
 
 // pushJSON returns a value as a table.
@@ -180,12 +230,12 @@ func (t *podTemplate) requests(l *glua.LState) quantities {
 	})
 	for name, text := range t.Spec.Overhead {
 		if sum := sums[name]; sum != nil {
-			sum.add(quantityOf(l, name, text))
+			sum.add(quantityOf(l, name, string(text)))
 		}
 	}
 	all := quantities{}
 	for name, sum := range sums {
-		all[name] = sum.String()
+		all[name] = amount(sum.String())
 	}
 	return all
 }
@@ -200,7 +250,7 @@ func (t *podTemplate) each(l *glua.LState, containers []container, yield func(na
 		}
 		maps.Copy(wanted, r.Requests)
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			yield(name, quantityOf(l, name, wanted[name]))
+			yield(name, quantityOf(l, name, string(wanted[name])))
 		}
 	}
 }

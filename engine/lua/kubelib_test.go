@@ -31,6 +31,10 @@ func TestKube(t *testing.T) {
 			`{"apiVersion":"v1","kind":"Secret","namespace":"prod","name":"key"},{"apiVersion":"v1","kind":"Secret","namespace":"prod","name":"pull"},{"apiVersion":"v1","kind":"Secret","namespace":"prod","name":"token"},` +
 			`{"apiVersion":"v1","kind":"ServiceAccount","namespace":"prod","name":"shop"}]`,
 		`return kube.getPodDependencies({})`: `[]`,
+		// Templates of Kubernetes have numbers for quantities, and null for what is not set.
+		`return kube.accuratePodRequirements({spec = {containers = {{resources = {requests = {cpu = 1, memory = 0.5}}}}}})`: `{"resourceRequest":{"cpu":"1","memory":"500m"}}`,
+		`return kube.accuratePodRequirements(json.decode('{"spec":{"containers":[{"resources":{"limits":null,"requests":{"cpu":"1","memory":null}}}],"overhead":{"cpu":null},` +
+			`"nodeSelector":{"a":null,"b":"c"},"tolerations":[{"key":"x","value":null}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null}}}}'))`: `{"nodeClaim":{"nodeSelector":{"b":"c"},"tolerations":[{"key":"x"}]},"resourceRequest":{"cpu":"1"}}`,
 	} {
 		got := outcome(t, e, `local kube = require("kube") function handle(a) `+body+` end`, "", template)
 		if strings.HasPrefix(want, "SCRIPT") {

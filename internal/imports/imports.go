@@ -26,6 +26,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
 	"github.com/scriptorium-dev/scriptorium/script"
+	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
 )
 
 // Bundle is what became of a folder or a file of another project.
@@ -33,6 +34,9 @@ type Bundle struct {
 	Tenant  string
 	Scripts []*Script
 	Left    []Left
+
+	// uncompared reports whether the project's tests do not compare such a part of a result; may be nil.
+	uncompared func(jsonvalue.Difference) bool
 
 	dir  string   // that is read
 	root *os.Root // of dir, so that no file leads out of it
@@ -160,19 +164,30 @@ func label(parts ...string) string {
 	return cmp.Or(text, "script")
 }
 
-// Check runs all tests. It drops those that fail, and says why. Times that a script writes are those of the test's clock.
+// Check runs all tests. It drops those that fail, and says why. A case whose result differs in what its project does not
+// compare expects the result from then on.
 func (b *Bundle) Check(ctx context.Context) error {
+	if err := b.run(ctx, func(r *scripttest.Result) bool {
+		if !b.ignores(r.Failure) {
+			return false
+		}
+		takeResult(r.Case, r.Failure)
+		return true
+	}); err != nil {
+		return err
+	}
+	return b.run(ctx, func(*scripttest.Result) bool { return false })
+}
+
+// run runs all tests, and drops those that fail unless keep returns true.
+func (b *Bundle) run(ctx context.Context, keep func(*scripttest.Result) bool) error {
 	var suites []scripttest.Suite
 	for _, s := range b.Scripts {
 		suites = append(suites, scripttest.Suite{Script: &s.Manifest, Cases: s.Cases})
 	}
 	failed := map[*manifest.TestCase]bool{}
 	err := scripttest.Run(ctx, lua.New(), suites, scripttest.Options{}, func(r *scripttest.Result) {
-		switch {
-		case r.Failure == nil:
-		case onlyTimes(r.Failure):
-			takeTimes(r.Case, r.Failure)
-		default:
+		if r.Failure != nil && !keep(r) {
 			failed[r.Case] = true
 			b.leave(r.Case.File, r.Case.Line, "the test %q of %s fails here: %s", r.Case.Name, r.Script.Script, reason(r.Failure))
 		}
@@ -192,26 +207,32 @@ func (b *Bundle) Check(ctx context.Context) error {
 	return nil
 }
 
-// onlyTimes reports whether the result differs in times alone.
-func onlyTimes(f *scripttest.Failure) bool {
-	isTime := func(raw json.RawMessage) bool {
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return false
-		}
-		_, err := time.Parse(time.RFC3339, text)
-		return err == nil
-	}
+// ignores reports whether the result differs only in what the project does not compare: times, null members in place of
+// none, and what uncompared says.
+func (b *Bundle) ignores(f *scripttest.Failure) bool {
 	for _, d := range f.Differences {
-		if !isTime(d.From) || !isTime(d.To) {
+		switch {
+		case isTime(d.From) && isTime(d.To), isNothing(d.From) && isNothing(d.To):
+		case b.uncompared == nil || !b.uncompared(d):
 			return false
 		}
 	}
 	return f.Message == "" && !f.More && len(f.Differences) > 0
 }
 
-// takeTimes makes the times of the result what the case expects.
-func takeTimes(c *manifest.TestCase, f *scripttest.Failure) {
+func isTime(raw json.RawMessage) bool {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return false
+	}
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+func isNothing(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
+
+// takeResult makes the result what the case expects, where both differ.
+func takeResult(c *manifest.TestCase, f *scripttest.Failure) {
 	for _, expected := range []*json.RawMessage{&c.Expect, &c.Exactly, &c.Results} {
 		if *expected == nil {
 			continue
@@ -229,14 +250,17 @@ func takeTimes(c *manifest.TestCase, f *scripttest.Failure) {
 	}
 }
 
-// setAt replaces the part of a value at the names of a JSON pointer.
+// setAt replaces the part of a value at the names of a JSON pointer. It removes a member if to is nil.
 func setAt(value any, names []string, to json.RawMessage) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	switch v := value.(type) {
 	case map[string]any:
-		if len(names) == 1 {
+		switch {
+		case len(names) == 1 && to == nil:
+			delete(v, name)
+		case len(names) == 1:
 			v[name] = to
-		} else {
+		default:
 			setAt(v[name], names[1:], to)
 		}
 	case []any:

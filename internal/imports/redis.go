@@ -35,6 +35,7 @@ var redisCommands = []string{"GET", "MGET", "EXISTS", "TIME"}
 var redisMissing = map[string]string{
 	"cmsgpack": "there is no MessagePack here: use json", "struct": "there is no struct here", "bit": "there are no bit operations here",
 	"redis.setresp": "results here are JSON", "redis.set_repl": "nothing is replicated here", "redis.replicate_commands": "nothing is replicated here",
+	"cjson.null":       "a member that is null reads as nil here: compare it with nil. Elements of arrays are cjson.null",
 	"redis.breakpoint": "there is no debugger here", "redis.debug": "there is no debugger here", "redis.acl_check_cmd": "there are no commands here",
 }
 
@@ -126,10 +127,15 @@ func (b *Bundle) redisFindings(file, body string) {
 	tokens := tokensOf(body)
 	for i := range tokens {
 		name := tokens[i].Text
-		if i+2 < len(tokens) && name == "redis" && tokens[i+1].Text == "." {
+		if i+2 < len(tokens) && (name == "redis" || name == "cjson") && tokens[i+1].Text == "." {
 			name += "." + tokens[i+2].Text
 		}
-		if why, ok := redisMissing[name]; ok && (i == 0 || tokens[i-1].Text != ".") {
+		why, ok := redisMissing[name]
+		if member, is := strings.CutPrefix(name, "cjson."); !ok && is {
+			_, known := lua.HasMember("json", member)
+			why, ok = "cjson is json here, which has encode, decode and null", !known
+		}
+		if ok && (i == 0 || tokens[i-1].Text != ".") {
 			b.leave(file, tokens[i].Line, "%s: %s", name, why)
 		}
 		if (name != "redis.call" && name != "redis.pcall") || i+4 >= len(tokens) {

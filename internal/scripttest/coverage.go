@@ -1,13 +1,14 @@
 package scripttest
 
 import (
-	"maps"
+	"bytes"
 	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Coverage is what tests execute of scripts.
@@ -74,26 +75,44 @@ func (c *Covered) BranchShare() (s Share) {
 	return s
 }
 
-// Scripts returns the coverage of each script, in the order of the suites. Suites of one script count together.
+// Scripts returns the coverage of each script, in the order of the suites. Suites of one script count together, and a
+// library counts what the scripts that require it execute.
 func (c *Coverage) Scripts() []Covered {
 	var all []Covered
 	for _, p := range c.parts {
-		covered := p.lua.Of(p.program.Engine(), p.script.Source)
-		same := func(o Covered) bool {
-			return o.Script.Name == p.script.Name && string(o.Script.Source) == string(p.script.Source)
-		}
-		i := slices.IndexFunc(all, same)
-		if i < 0 {
-			all = append(all, Covered{p.script, covered})
+		covered := Covered{p.script, p.lua.Of(p.program.Engine(), p.script.Source)}
+		if same := find(all, p.script.Name, p.script.Source); same != nil {
+			same.add(covered.Covered)
 			continue
 		}
-		for line := range maps.Keys(covered.Lines) {
-			all[i].Lines[line] += covered.Lines[line]
-		}
-		for k, b := range covered.Branches { // of the same code, so in the same order
-			all[i].Branches[k].Taken += b.Taken
-			all[i].Branches[k].Skipped += b.Skipped
+		all = append(all, covered)
+	}
+	for _, p := range c.parts {
+		for _, l := range p.script.Settings.Libraries {
+			if same := find(all, l.Name, []byte(l.Source)); same != nil {
+				same.add(p.lua.OfLibrary(p.program.Engine(), l.Name, []byte(l.Source)))
+			}
 		}
 	}
 	return all
+}
+
+// find returns the coverage of the script with that source; nil if there is none.
+func find(all []Covered, name script.Name, source []byte) *Covered {
+	i := slices.IndexFunc(all, func(c Covered) bool { return c.Script.Name == name && bytes.Equal(c.Script.Source, source) })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// add adds what another program executes of the same source. Its conditions are in the same order.
+func (c *Covered) add(other lua.Covered) {
+	for line, n := range other.Lines {
+		c.Lines[line] += n
+	}
+	for i, b := range other.Branches[:min(len(other.Branches), len(c.Branches))] {
+		c.Branches[i].Taken += b.Taken
+		c.Branches[i].Skipped += b.Skipped
+	}
 }

@@ -220,9 +220,9 @@ func (p *pending) checkError(returned *engine.Result, err error) *Failure {
 	e := script.AsError(err)
 	switch {
 	case t.ErrorLine != 0 && e.Line != t.ErrorLine:
-		return &Failure{Message: fmt.Sprintf("want the error in line %d of the source, got line %d", t.ErrorLine, e.Line), Err: p.located(err)}
+		return &Failure{Message: fmt.Sprintf("want the error in line %d of the source, got line %d: %s", t.ErrorLine, e.Line, e.Message), Err: p.located(err)}
 	case t.ErrorMatches != nil && !t.ErrorMatches.MatchString(e.Message):
-		return &Failure{Message: fmt.Sprintf("want an error that matches %q", t.ErrorMatches), Err: p.located(err)}
+		return &Failure{Message: fmt.Sprintf("want an error that matches %q, got %s", t.ErrorMatches, e.Message), Err: p.located(err)}
 	}
 	return nil
 }

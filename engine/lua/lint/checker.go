@@ -192,7 +192,7 @@ func (c *checker) checkShadowing(v *variable) {
 		return
 	}
 	if other := c.lookup(v.name); other != nil {
-		c.find(shadowing, v.line, v.name, "%s %s shadows the %s of line %d", v.kind, v.name, other.kind, other.line)
+		c.find(shadowing, v.line, v.name, "%s %s shadows the %s %s", v.kind, v.name, other.kind, above(v.line-other.line))
 		return
 	}
 	if isLib, _ := lua.HasMember(v.name, ""); isLib {
@@ -201,6 +201,17 @@ func (c *checker) checkShadowing(v *variable) {
 	if v.name == "require" { // see lua.Engine.Requires
 		c.find(shadowing, v.line, v.name, "%s require shadows the function require: this source finds no libraries of the tenant", v.kind)
 	}
+}
+
+// above says how far above a line is. It is no number of a line, which the source and its manifest count differently.
+func above(lines int) string {
+	switch lines {
+	case 0:
+		return "of the same line"
+	case 1:
+		return "of the line above"
+	}
+	return fmt.Sprintf("%d lines above", lines)
 }
 
 // checkUses checks the global variables that the script reads.

@@ -13,7 +13,7 @@ import (
 func (c *checker) checkReached(stmts []ast.Stmt) {
 	for i, stmt := range stmts[:max(len(stmts)-1, 0)] {
 		if _, isLabel := stmts[i+1].(*ast.LabelStmt); !isLabel && c.ends(stmt) {
-			c.find(unreachable, stmts[i+1].Line(), "", "nothing reaches this statement: the one of line %d ends the block", stmt.Line())
+			c.find(unreachable, stmts[i+1].Line(), "", "nothing reaches this statement: the one before it ends the block")
 			return
 		}
 	}
