@@ -29,7 +29,7 @@
 ---A cookie for the client.
 ---@class Cookie
 ---@field name string
----@field value string|number
+---@field value? string|number default: empty
 ---@field path? string default: `/`
 ---@field domain? string
 ---@field max_age? integer seconds; 0 deletes the cookie
@@ -39,8 +39,8 @@
 
 ---The state of a rate limit, for the `RateLimit-*` headers.
 ---@class RateLimit
----@field limit integer
----@field remaining integer
+---@field limit? integer default: 0
+---@field remaining? integer default: 0
 ---@field reset? integer seconds until the limit is whole again
 
 ---What a script may return for a request.

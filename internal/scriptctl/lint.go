@@ -46,8 +46,12 @@ const (
 	formatGitHub = "github"
 )
 
-// compilerCode is the code of an error of the compiler.
-const compilerCode = "E001"
+// compiler is what an error of the compiler breaks. It is no rule of lint: nobody can turn it off.
+var compiler = &lint.Rule{
+	Code: "E001", Name: "compiler", Fails: true,
+	Title: "The script does not compile.", Why: "The message says what the compiler expects. Correct the error.",
+	Bad: "function handle(request)\n  return request.path", Good: "function handle(request)\n  return request.path\nend",
+}
 
 func (a *app) lintCommand() *cobra.Command {
 	var strict bool
@@ -141,7 +145,7 @@ func (a *app) loadLinted(path string) ([]manifest.Manifest, error) {
 func (v *lintView) check(m *manifest.Manifest, settings *project.Config) {
 	source := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library}
 	if err := lua.New().Check(source); err != nil {
-		v.add(m, lintFinding{Code: compilerCode, Rule: "compiler", Level: project.Error}, script.AsError(err))
+		v.add(m, lintFinding{Code: compiler.Code, Rule: compiler.Name, Level: project.Error}, script.AsError(err))
 		return
 	}
 	v.checkLibraries(m)
@@ -164,7 +168,7 @@ func (v *lintView) checkLibraries(m *manifest.Manifest) {
 	}
 	with := *m
 	if err := v.libraries.Resolve(lua.New(), &with); err != nil {
-		f := lintFinding{Code: compilerCode, Rule: "compiler", Level: project.Error}
+		f := lintFinding{Code: compiler.Code, Rule: compiler.Name, Level: project.Error}
 		if script.KindOf(err) == script.NotFound {
 			f.Level = project.Warning
 		}
@@ -211,6 +215,9 @@ func (a *app) explainRuleCommand() *cobra.Command {
 				return a.listRules()
 			}
 			r := lint.Find(args[0])
+			if args[0] == compiler.Code || args[0] == compiler.Name {
+				r = compiler
+			}
 			if r == nil {
 				return usage(script.Errorf(script.Invalid, "RULE", "%q is no rule: want a code such as W012 or a name such as unused-local; scriptctl explain lists them", args[0]))
 			}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -113,8 +114,8 @@ type (
 )
 
 func (v *lintView) writeSARIF(w io.Writer) error {
-	rules := []sarifRule{{ID: compilerCode, Name: "compiler", Short: sarifText{"The script does not compile."}, Help: sarifText{"Correct the error."}}}
-	for _, r := range lint.Rules {
+	var rules []sarifRule
+	for _, r := range slices.Concat([]*lint.Rule{compiler}, lint.Rules) {
 		rules = append(rules, sarifRule{ID: r.Code, Name: r.Name, Short: sarifText{r.Title}, Help: sarifText{r.Why}})
 	}
 	results := make([]sarifResult, len(v.Findings))

@@ -141,7 +141,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.registry, "registry", "", "the registry: unix:PATH or host:port (default $SCRIPTORIUM_REGISTRY, else "+defaultRegistry+")")
 	flags.StringVar(&a.author, "author", "", "who makes the change (default $SCRIPTORIUM_AUTHOR, else your user name)")
-	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml")
+	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml; test and lint have more formats")
 	a.addConnectionFlags(root)
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 

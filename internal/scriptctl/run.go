@@ -26,9 +26,9 @@ const runLong = `Run calls a script once on this machine and prints what it retu
 on a line of its own. It uses the engine of agents and the script's limits, and needs no
 registry and no agent. Lines that the script logs are on standard error.
 
-FILE is a manifest. It can also be a .lua file, which runs with default settings and the
-entrypoint "handle". Every argument is a JSON value; put -- before them if one starts with
-a minus.
+FILE is a manifest. It can also be a .lua file, which runs with default settings. Its
+entrypoint is "handle", or the whole file if that defines no such function. Every argument
+is a JSON value; put -- before them if one starts with a minus.
 
 kv has what --kv gives it. Counters are 0 and rate limits are full. The time stands still
 during the call.
@@ -168,7 +168,7 @@ func runError(err error) error {
 // scriptIn returns the script in a manifest or a .lua file; name says which if there are several.
 func (a *app) scriptIn(file, name string) (*manifest.Manifest, error) {
 	if filepath.Ext(file) == ".lua" {
-		source, err := manifest.ReadFile(file)
+		all, err := a.loadLinted(file)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,8 @@ func (a *app) scriptIn(file, name string) (*manifest.Manifest, error) {
 		if called.Validate() != nil {
 			called.Script = "script"
 		}
-		return &manifest.Manifest{Name: called, SourceFile: file, Source: source, Entrypoint: manifest.DefaultEntrypoint}, nil
+		all[0].Name = called
+		return &all[0], nil
 	}
 	if manifest.IsTestFile(file) {
 		return nil, script.Errorf(script.Invalid, "", "%s has tests: name the manifest, or use scriptctl test", file)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -20,9 +21,9 @@ func (c *checker) checkCall(e *ast.FuncCallExpr) {
 	text := name[max(strings.LastIndexByte(name, '.'), 0):]
 	switch {
 	case len(args) < s.least && !open:
-		c.find(wrongArguments, line, text, "%s needs at least %d arguments and gets %d: %s(%s)", name, s.least, len(args), name, s)
+		c.find(wrongArguments, line, text, "%s needs at least %s and gets %d: %s(%s)", name, arguments(s.least), len(args), name, s)
 	case len(args) > len(s.parameters) && !s.rest:
-		c.find(wrongArguments, line, text, "%s takes at most %d arguments and gets %d: %s(%s)", name, len(s.parameters), len(args), name, s)
+		c.find(wrongArguments, line, text, "%s takes at most %s and gets %d: %s(%s)", name, arguments(len(s.parameters)), len(args), name, s)
 	}
 	for i, arg := range args[:min(len(args), len(s.parameters))] {
 		if p := s.parameters[i]; !fits(arg, p) {
@@ -30,6 +31,13 @@ func (c *checker) checkCall(e *ast.FuncCallExpr) {
 		}
 	}
 	c.checkPattern(name, line, args)
+}
+
+func arguments(n int) string {
+	if n == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
 }
 
 // callee returns the name of the library function that the call calls, with its arguments; "" for other functions.
