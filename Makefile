@@ -7,7 +7,9 @@ comma := ,
 
 VERSION ?=
 LDFLAGS := $(if $(VERSION),-X github.com/scriptorium-dev/scriptorium/internal/version.release=$(VERSION))
-COMMANDS := scriptorium registryd agentd scriptctl operator
+COMMANDS := scriptorium registryd agentd scriptctl scriptorium-krm operator
+# The plugin of kubectl is scriptctl by another name.
+PLUGIN := kubectl-scriptorium
 # What `make dist` and `make images` are for: commas between several.
 PLATFORMS ?= linux/amd64,linux/arm64
 # Of the images: NAMES/registryd:TAG and so on, and what docker buildx does with them
@@ -43,7 +45,7 @@ demo: first-build bin/scriptorium ## Show the whole path, unattended, in under 2
 	@exec bin/scriptorium demo $(ARGS)
 
 .PHONY: build
-build: $(COMMANDS:%=bin/%) ## Build all commands into bin/
+build: $(COMMANDS:%=bin/%) bin/$(PLUGIN) ## Build all commands into bin/
 
 DISTS := $(addprefix dist/,$(subst $(comma), ,$(PLATFORMS)))
 
@@ -55,8 +57,9 @@ dist: $(DISTS) ## Build all commands for PLATFORMS into dist/, static
 $(DISTS): dist/%:
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
+	ln -sf scriptctl $@/$(PLUGIN)
 
-IMAGES := registryd agentd operator
+IMAGES := registryd agentd operator scriptorium-krm
 
 .PHONY: images
 images: $(IMAGES:%=image-%) ## Build the container images for PLATFORMS (docker buildx): NAMES, TAG, OUTPUT
@@ -207,10 +210,12 @@ lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf l
 	bin/buf lint
 
 .PHONY: generate
-generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate what proto/ and operator/ say, and format the tree
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc bin/controller-gen ## Generate code, schemas and pages, and format the tree
 	bin/buf generate
 	$(MAKE) --no-print-directory generate-kubernetes
 	go run ./deploy/observability/generate
+	go run ./internal/schema/generate
+	go run ./docs/api/generate
 	cp deploy/crd/scriptorium.dev_* deploy/rbac/operator.yaml deploy/rbac/bootstrap.yaml deploy/webhook/manifests.yaml deploy/nats/nats-server.conf deploy/helm/scriptorium/files/
 	$(MAKE) --no-print-directory format
 
@@ -270,6 +275,9 @@ verify-prose: bin/vale ## Check the prose of pages and help texts
 .PHONY: $(COMMANDS:%=bin/%)
 $(COMMANDS:%=bin/%): bin/%:
 	@go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+bin/$(PLUGIN): bin/scriptctl
+	@ln -sf scriptctl $@
 
 # Tools are built once into the user's cache; bin/ has links to them.
 TOOLS := buf controller-gen golangci-lint protoc-gen-go protoc-gen-go-grpc vale

@@ -278,7 +278,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name,
 		Handlers: map[string]answer.Handler{
 			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
-			"top": a.top,
+			"top": a.top, "shadow": a.shadowFindings,
 		},
 		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -301,7 +301,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.executor, err = execute.New(execute.Config{
 		Table: a.state.table, Programs: a.state.programs, Position: a.position, Tenants: a.state.tenants.Settings, Publishers: a.cfg.Publishers,
 		Host: a.host, Contents: a.state.values, Observers: append(a.observers(), observers...), Profiles: &a.profiles.scripts,
-		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics,
+		MaxRunning: a.cfg.MaxRunning, MaxWaiting: a.cfg.MaxWaiting, Metrics: a.cfg.Metrics, Log: a.log,
 	})
 	if err != nil {
 		return err

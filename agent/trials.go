@@ -10,6 +10,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/follow"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	"github.com/scriptorium-dev/scriptorium/agent/trial"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
@@ -60,6 +61,23 @@ func (a *Agent) trials() []follow.Trial {
 	return list
 }
 
+// count sets what the counts of the candidate, which r runs, say.
+func (t *told) count(r *cache.Release, besides *cache.StepCounts, found *shadow.Counts) {
+	if r.Calls != nil {
+		t.Calls, t.FailedCalls = r.Calls.Read()
+		t.ProcessEnded = r.Calls.Ended()
+	}
+	if r.StepCalls != nil {
+		t.StepCalls = r.StepCalls.Read()
+	}
+	if found != nil {
+		t.Shadow = found.Read()
+	}
+	if besides != nil {
+		t.ActiveCalls = besides.Read()
+	}
+}
+
 // inOrder returns what the status reports of live releases with candidates, and of their
 // tests, most important first. Passed tests rank lower once the candidate's steps have begun:
 // earlier statuses have reported them.
@@ -78,7 +96,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 	for _, r := range candidates {
 		key := wire.ReleaseKey(r.Name)
 		t, tested := all[key]
-		besides := r.Besides()
+		besides, found := r.Besides(), r.Shadow
 		r = r.OfCandidate()
 		tested = tested && t.Version == r.Candidate.Version.Number && t.Attempt == r.Candidate.Attempt
 		switch {
@@ -89,16 +107,7 @@ func inOrder(candidates []*cache.Release, results []trial.Result) []follow.Trial
 		case !tested:
 			t = told{Trial: follow.Trial{Key: key, Version: r.Candidate.Version.Number, Attempt: r.Candidate.Attempt, Spec: r.Candidate.Version.Spec}, rank: rankCounted}
 		}
-		if r.Calls != nil {
-			t.Calls, t.FailedCalls = r.Calls.Read()
-			t.ProcessEnded = r.Calls.Ended()
-		}
-		if r.StepCalls != nil {
-			t.StepCalls = r.StepCalls.Read()
-		}
-		if besides != nil {
-			t.ActiveCalls = besides.Read()
-		}
+		t.count(r, besides, found)
 		if r.Calls != nil || r.StepCalls != nil {
 			t.rank = min(t.rank, rankCounted)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
+	"github.com/scriptorium-dev/scriptorium/agent/personal"
 	"github.com/scriptorium-dev/scriptorium/agent/worker"
 )
 
@@ -34,7 +35,7 @@ func (a *Agent) startWorkers() error {
 	}
 	a.workers = pool
 	a.state.observer = pool
-	a.router = pool.Router(a.executor)
+	a.router = personal.Router(pool.Router(a.executor), a.state.table)
 	a.tests = gateway.Protect(pool.TrialRouter(a.executor.Trials()), a.log)
 	a.endWorkers = sync.OnceFunc(func() {
 		ended, cancel := context.WithCancel(context.Background())

@@ -29,6 +29,21 @@ type Checker interface {
 	Check(src Source) error
 }
 
+// Requirer is a Checker of a language in which sources require others. It is all that a registry
+// knows of modules.
+type Requirer interface {
+	// Requires returns the calls of require in src whose modules the engine does not have itself, in
+	// the order of their lines. It runs nothing. Its errors are those of Check.
+	Requires(src Source) ([]Require, error)
+}
+
+// Require is a call that asks for a module by a name.
+type Require struct {
+	Name     string
+	Constant bool // the source says the name; else Name is empty
+	Line     int
+}
+
 // Engine compiles sources of one language. It is safe for concurrent use.
 type Engine interface {
 	Checker
@@ -46,6 +61,11 @@ type Source struct {
 	// Entrypoint is the function that is called. If empty, the chunk itself is
 	// the program: see Program.Run.
 	Entrypoint string
+	// Library: the chunk has to return something, for others to require.
+	Library bool
+	// Libraries are what the source can require, beside what the engine has. Their names are the tenant's,
+	// so programs with libraries are of one tenant.
+	Libraries []script.Library
 }
 
 // OnResponse is the name of the function that is called with a gateway's request and the response

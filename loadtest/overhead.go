@@ -40,7 +40,13 @@ const (
 	plainRef   = "acme/plain"
 	hundredRef = "acme/hundredth"
 	eachRef    = "acme/each"
+
+	twentiethShadowRef = "acme/shadowed-twentieth"
+	eachShadowRef      = "acme/shadowed-each"
 )
+
+// shadowSteps are the percentages of calls in whose shadow candidates of the same source run.
+var shadowSteps = map[string]int{twentiethShadowRef: 5, eachShadowRef: 100}
 
 var overheads = []observed{
 	{"nothing, another agent", "another", plainRef},
@@ -53,14 +59,16 @@ var overheads = []observed{
 	{"1 % of calls traced", "traces-hundredth", plainRef},
 	{"each call traced, 100 traces/s at most", "traces-each", plainRef},
 	{"each call traced, the collector hangs", "traces-hang", plainRef},
+	{"5 % of calls shadowed", "another", twentiethShadowRef},
+	{"each call shadowed", "another", eachShadowRef},
 }
 
 func newOverheadCommand() *cobra.Command {
 	var o overheadOptions
 	cmd := &cobra.Command{
 		Use:   "overhead",
-		Short: "Measure what decision logs and traces cost calls, also when their collectors fail",
-		Long: `Measure what decision logs and traces cost calls, also when their collectors fail.
+		Short: "Measure what decision logs, traces and shadow steps cost calls",
+		Long: `Measure what decision logs, traces and shadow steps cost calls, also when collectors fail.
 
 A registry and agents run as processes of their own. One agent records and traces
 nothing. Calls over RESP to each other agent take turns with calls to that one, so that
@@ -107,13 +115,16 @@ func runOverhead(ctx context.Context, o overheadOptions, out, progress io.Writer
 	if err := b.startAgents(ctx, collectors); err != nil {
 		return err
 	}
+	if err := publishShadows(ctx, s.clients[0], len(b.agents)); err != nil {
+		return err
+	}
 	return b.run(ctx, out, progress)
 }
 
 // publishOverhead publishes the script of `loadtest calls` once for each decision log.
 func publishOverhead(ctx context.Context, registry *registryclient.Client) error {
 	for ref, decisions := range map[string]*script.Decisions{
-		plainRef: nil, hundredRef: {Sample: 0.01}, eachRef: {Sample: 1},
+		plainRef: nil, hundredRef: {Sample: 0.01}, eachRef: {Sample: 1}, twentiethShadowRef: nil, eachShadowRef: nil,
 	} {
 		name, err := script.ParseName(ref)
 		if err != nil {
@@ -125,6 +136,35 @@ func publishOverhead(ctx context.Context, registry *registryclient.Client) error
 		})
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// publishShadows publishes candidates in shadow steps, and waits until all agents run them.
+func publishShadows(ctx context.Context, registry *registryclient.Client, agents int) error {
+	ctx, cancel := context.WithTimeout(ctx, stackStart)
+	defer cancel()
+	for ref, percent := range shadowSteps {
+		name, err := script.ParseName(ref)
+		if err != nil {
+			return err
+		}
+		plan := script.Plan{Steps: []script.Step{{By: script.ByShadow, Percent: percent, Approval: true}}}
+		_, err = registry.Publish(ctx, registryclient.PublishRequest{
+			Name: name, Source: append([]byte("-- the candidate\n"), routeSource...), Write: registryclient.Write{Author: "loadtest"},
+			Settings: &script.Settings{Rollout: plan},
+		})
+		if err != nil {
+			return err
+		}
+		for fleet, err := range registry.WatchStatus(ctx, name) {
+			if err != nil {
+				return fmt.Errorf("wait until %d agents shadow %s: %w", agents, name, err)
+			}
+			if t := fleet.Scripts[0].Trials; t != nil && t.Running == agents {
+				break
+			}
 		}
 	}
 	return nil
@@ -184,7 +224,7 @@ func (b *overheadBench) startAgents(ctx context.Context, c *collectors) error {
 func (b *overheadBench) await(ctx context.Context, agent string) error {
 	ctx, cancel := context.WithTimeout(ctx, stackStart)
 	defer cancel()
-	for _, ref := range []string{plainRef, hundredRef, eachRef} {
+	for _, ref := range []string{plainRef, hundredRef, eachRef, twentiethShadowRef, eachShadowRef} {
 		for {
 			_, err := once(ctx, filepath.Join(b.dir(agent), "resp.sock"), respCallsOf(ref))
 			if err == nil {
@@ -262,7 +302,7 @@ func (b *overheadBench) run(ctx context.Context, out, progress io.Writer) error 
 	}
 	fmt.Fprintf(out, "%d CPUs, %s, driver included; medians of %d pairs of %v, %d connections over RESP\n\n",
 		runtime.NumCPU(), runtime.Version(), b.options.rounds, b.options.duration, b.options.connections)
-	fmt.Fprintln(out, "| what is recorded | calls/s, of an agent that records nothing | quartiles | processor time of a call | p99 |")
+	fmt.Fprintln(out, "| what the agent does besides | calls/s, of an agent that records nothing | quartiles | processor time of a call | p99 |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|")
 	for _, way := range measured {
 		writeOverhead(out, way.name, pairs[way.name])

@@ -410,7 +410,10 @@ func rolesFor(cur script.Release, d decision) []access.Role {
 		return nil
 	}
 	next := d.commit.Release
-	if next.Deleted {
+	switch {
+	case next.Deleted && cur.Settings.Personal != nil: // who makes personal versions deletes them, too
+		return []access.Role{access.Publish}
+	case next.Deleted:
 		return []access.Role{access.Admin}
 	}
 	if !live(cur) {

@@ -76,7 +76,7 @@ func candidate(r script.Release) script.Edition {
 // givenUp is next with its candidate given up; nothing of it runs.
 func givenUp(next script.Release, why string, now time.Time) script.Release {
 	c := *next.Candidate
-	c.Threshold, c.Selections, c.Keys = 0, nil, nil
+	c.Threshold, c.Selections, c.Keys, c.Shadows = 0, nil, nil, nil
 	c.Percent, c.Since, c.Frozen, c.Paused, c.Failed = 0, now, "", "", Printable(why, script.MaxFailedBytes)
 	next.Candidate = &c
 	return next

@@ -141,8 +141,11 @@ func (w *changeSetWrite) validateScripts() error {
 			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
 		}
 		publication, err := w.publication(*p)
+		if err == nil && publication.settings != nil && publication.settings.Personal != nil {
+			err = script.Errorf(script.Invalid, "settings.personal", "is not for change sets: publish the personal version by itself")
+		}
 		if err == nil {
-			err = w.check(publication.version, publication.source)
+			err = w.check(publication.version, publication.source, publication.isLibrary())
 		}
 		if err != nil {
 			return ofMember(p.Name.String(), err)
@@ -237,6 +240,9 @@ func (w *changeSetWrite) decide(ctx context.Context) (*together, error) {
 		return nil, err
 	}
 	if err := w.choosePlan(releases); err != nil {
+		return nil, err
+	}
+	if err := w.resolveAll(ctx, releases); err != nil {
 		return nil, err
 	}
 	if err := w.choose(ctx, releases, len(changed) > 0); err != nil {

@@ -22,6 +22,9 @@ type CollectorConfig struct {
 	// AuditRetention is how long entries of the audit trail are kept, and events of the timeline that
 	// are no writes; 0: for ever.
 	AuditRetention time.Duration
+	// Expire deletes a personal version that has expired, and reports whether it did: not if the release has
+	// changed. Nil for none.
+	Expire func(ctx context.Context, name script.Name, at script.Revision) (deleted bool, err error)
 	// Clock tells the time; time.Now if nil.
 	Clock func() time.Time
 	Log   *slog.Logger
@@ -41,11 +44,12 @@ type Collected struct {
 	Sources      int
 	AuditEntries int
 	Events       int
+	Personal     int
 }
 
 // Collector removes from a store what nobody needs any more: old tombstones, sources
-// that no release retains, contents that no value has and no history of a value, and old
-// entries of the audit trail and of the timeline. What is said of sources here holds for contents: a commit of a value
+// that no release retains, contents that no value has and no history of a value, old
+// entries of the audit trail and of the timeline, and personal versions that have expired. What is said of sources here holds for contents: a commit of a value
 // is like a publish, also a rollback: it writes the content if it is not there. One collector of a
 // store is enough, and the leader runs it; several do no harm.
 //
@@ -77,6 +81,8 @@ type Collector struct {
 	cfg CollectorConfig
 	// suspects are the sources that the last round found unneeded, as it listed them.
 	suspects map[script.Digest]Blob
+	// expired are the personal versions that this round has found.
+	expired []*script.Release
 }
 
 // NewCollector returns a collector.
@@ -124,7 +130,7 @@ func (c *Collector) round(ctx context.Context) {
 	}
 	if done != (Collected{}) {
 		c.cfg.Log.Info("collected what nobody needs any more", "tombstones", done.Tombstones, "sources", done.Sources,
-			"audit_entries", done.AuditEntries, "events", done.Events, "took", c.cfg.Clock().Sub(started))
+			"audit_entries", done.AuditEntries, "events", done.Events, "personal_versions", done.Personal, "took", c.cfg.Clock().Sub(started))
 	}
 }
 
@@ -135,12 +141,13 @@ func (c *Collector) Collect(ctx context.Context) (Collected, error) {
 	now := c.cfg.Clock()
 	purgeErr := c.purge(ctx, now.Add(-c.cfg.TombstoneRetention), &done)
 	discardErr := c.discard(ctx, &done)
+	expireErr := c.expire(ctx, &done)
 	var trimErr, eventsErr error
 	if c.cfg.AuditRetention > 0 {
 		done.AuditEntries, trimErr = c.cfg.Garbage.TrimAudit(ctx, now.Add(-c.cfg.AuditRetention))
 		done.Events, eventsErr = c.cfg.Garbage.TrimEvents(ctx, now.Add(-c.cfg.AuditRetention))
 	}
-	return done, errors.Join(purgeErr, discardErr, trimErr, eventsErr)
+	return done, errors.Join(purgeErr, discardErr, expireErr, trimErr, eventsErr)
 }
 
 func (c *Collector) purge(ctx context.Context, before time.Time, done *Collected) error {
@@ -169,13 +176,13 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 	if err != nil {
 		return fmt.Errorf("find out which sources are needed: %w", err)
 	}
-	values := map[string]bool{}
+	values, spared := map[string]bool{}, true
+	c.expired = nil
 	for object, err := range snapshot.Objects() {
 		if u, ok := errors.AsType[*Unreadable](err); ok {
 			if !c.spare(ctx, u, unneeded) {
 				c.cfg.Log.Warn("no sources are collected: nobody can tell which ones this record needs", "record", u.Key, "revision", u.Revision)
-				c.suspects = nil
-				return nil
+				spared = false
 			}
 			values[u.Key] = true
 			continue
@@ -186,9 +193,18 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		if object.Value != nil {
 			values[object.Key()] = true
 		}
+		if r := object.Release; r != nil && !r.Deleted && c.cfg.Expire != nil {
+			if expired(r, c.cfg.Clock()) {
+				c.expired = append(c.expired, r)
+			}
+		}
 		for digest := range object.Retained {
 			delete(unneeded, digest)
 		}
+	}
+	if !spared {
+		c.suspects = nil
+		return nil
 	}
 	if err := c.histories(ctx, snapshot, values, unneeded, done); err != nil {
 		return err
@@ -210,6 +226,29 @@ func (c *Collector) discard(ctx context.Context, done *Collected) error {
 		}
 	}
 	return nil
+}
+
+// expired reports whether r is a personal version whose time is over. A candidate, which waits for the end of a freeze,
+// may last longer.
+func expired(r *script.Release, now time.Time) bool {
+	over := func(s script.Spec) bool { return s.Personal != nil && s.Personal.Expired(now) }
+	return over(r.Settings.Spec) && (r.Candidate == nil || over(r.Candidate.Spec))
+}
+
+// expire deletes the personal versions that discard has found.
+func (c *Collector) expire(ctx context.Context, done *Collected) error {
+	var errs []error
+	for _, r := range c.expired {
+		deleted, err := c.cfg.Expire(ctx, r.Name, r.Revision)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("delete the personal version %s, which has expired: %w", r.Name, err))
+		}
+		if deleted {
+			done.Personal++
+		}
+	}
+	c.expired = nil
+	return errors.Join(errs...)
 }
 
 // histories removes from unneeded what the histories of values retain. A history of no value is left

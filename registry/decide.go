@@ -35,6 +35,8 @@ type publication struct {
 	enabled  *bool
 	pin      *uint64
 	liftHold bool
+	// libraries are what the source requires; those of a library are not part of it.
+	libraries []script.Library
 	// set, of a change set, is what the candidate is part of. With atOnce the version is live at once
 	// instead. With anew a publish that changes nothing makes a version, too.
 	set          *script.Membership
@@ -64,6 +66,9 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 	}
 	version, known := cur.Newest()
 	spec, err := p.spec(cur, specs)
+	if err == nil {
+		err = samePersonal(cur, spec.Personal, at.now)
+	}
 	if err != nil {
 		return decision{}, err
 	}
@@ -110,11 +115,21 @@ func (p publication) spec(cur script.Release, specs specs) (script.Spec, error) 
 	version, known := cur.Newest()
 	switch {
 	case p.settings != nil:
-		return p.settings.Spec, nil
+		return p.withLibraries(p.settings.Spec), nil
 	case known && live(cur):
-		return specs(cur, version)
+		spec, err := specs(cur, version)
+		return p.withLibraries(spec), err
 	}
-	return script.Spec{}, nil
+	return p.withLibraries(script.Spec{}), nil
+}
+
+// withLibraries returns the spec with what the source requires.
+func (p publication) withLibraries(spec script.Spec) script.Spec {
+	spec.Libraries = p.libraries
+	if spec.Library {
+		spec.Libraries = nil
+	}
+	return spec
 }
 
 // release has next run what the publish asks for, or, of a held script, has it return to that

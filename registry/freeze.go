@@ -187,10 +187,10 @@ func advances(cur, next script.Release) bool {
 }
 
 // mayAdvance refuses what the freeze does not allow. To go back to a version that ran before is
-// always allowed.
+// always allowed, and so is to delete a personal version: calls with its key go back to what all others run.
 func (a writeRequest) mayAdvance(cur script.Release, d decision, freeze script.Freeze) error {
 	next := d.commit.Release
-	if !d.changed || !advances(cur, next) {
+	if !d.changed || !advances(cur, next) || next.Deleted && cur.Settings.Personal != nil {
 		return nil
 	}
 	what := fmt.Sprintf("%s %s", a.change, a.Name)

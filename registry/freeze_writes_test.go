@@ -94,6 +94,9 @@ func beforeTheFreeze(t *testing.T) *bench {
 	if err := b.move(named("given-up"), registry.Move{Failed: "it fails"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.personal(route, "ann"); err != nil {
+		t.Fatal(err)
+	}
 	for _, content := range []string{"u", "v"} {
 		b.put(script.ValueKey{Tenant: "acme", Key: "k"}, content)
 	}
@@ -234,6 +237,14 @@ var frozenWrites = map[string][]struct {
 		{"the end", isRefused, movingSet(registry.Move{Promote: true})},
 		{"a failure", passes, movingSet(registry.Move{Failed: "it fails"})},
 	},
+	"Expire": {{"a personal version", passes, func(b *bench, ctx context.Context) error {
+		r, err := b.store.Release(ctx, script.PersonalName(route, "ann"))
+		if err != nil {
+			return err
+		}
+		_, err = b.Expire(ctx, r.Name, r.Revision)
+		return err
+	}}},
 	"Delete": {{"a script", isRefused, func(b *bench, ctx context.Context) error {
 		_, err := b.Delete(ctx, registry.DeleteRequest{Write: write(route)})
 		return err

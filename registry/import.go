@@ -148,7 +148,7 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 	for _, v := range rec.Versions {
 		err := im.check(ctx, cur, v)
 		if err == nil {
-			err = im.checkSpec(ctx, cur, v)
+			err = im.checkSpec(ctx, rec.Release.Name, cur, v)
 		}
 		if err != nil {
 			return rec.blame(err)
@@ -177,7 +177,7 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 			return err
 		}
 		if source != nil {
-			if err := im.registry.check(v, source); err != nil {
+			if err := im.registry.check(v, source, false); err != nil {
 				return err
 			}
 			size = len(source)
@@ -191,7 +191,7 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 }
 
 // checkSpec refuses what a version of the script, which is cur, cannot run with.
-func (im *importer) checkSpec(ctx context.Context, cur script.Release, v script.Version) error {
+func (im *importer) checkSpec(ctx context.Context, name script.Name, cur script.Release, v script.Version) error {
 	document, err := im.sourceOf(ctx, cur, v.Number, v.Spec)
 	if err != nil || document == nil {
 		return err
@@ -202,6 +202,32 @@ func (im *importer) checkSpec(ctx context.Context, cur script.Release, v script.
 	}
 	if err != nil || v.With(spec) != v {
 		return script.Errorf(script.Invalid, "versions", "version %d does not have the settings that its digest says: the archive was altered", v.Number)
+	}
+	if p := spec.Personal; p != nil {
+		if err := p.Validate("settings", name, spec, p.Until.Add(-1)); err != nil { // the collector deletes what has expired
+			return err
+		}
+	}
+	return im.checkLibraries(name, v, spec.Libraries)
+}
+
+// checkLibraries refuses libraries that a publish would refuse.
+func (im *importer) checkLibraries(of script.Name, v script.Version, libraries []script.Library) error {
+	if err := script.CheckLibraries(of, libraries); err != nil {
+		return err
+	}
+	if err := script.CheckProgramSize(v.Size, libraries); err != nil {
+		return err
+	}
+	for _, l := range libraries {
+		p := program{digest: l.Digest, engine: v.Engine}
+		if im.checked[p] {
+			continue
+		}
+		if err := im.registry.check(script.Version{Engine: v.Engine}, []byte(l.Source), true); err != nil {
+			return err
+		}
+		im.checked[p] = true
 	}
 	return nil
 }

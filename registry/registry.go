@@ -164,12 +164,12 @@ func (r *Registry) engine(name string) (engine.Checker, error) {
 }
 
 // check compiles the source of the version.
-func (r *Registry) check(v script.Version, source []byte) error {
+func (r *Registry) check(v script.Version, source []byte, library bool) error {
 	e, err := r.engine(v.Engine)
 	if err != nil {
 		return err
 	}
-	err = e.Check(engine.Source{Code: source, Entrypoint: v.Entrypoint})
+	err = e.Check(engine.Source{Code: source, Entrypoint: v.Entrypoint, Library: library})
 	if err == nil {
 		return nil
 	}

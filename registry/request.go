@@ -49,6 +49,8 @@ type PublishResult struct {
 	Release script.Release
 	Version script.Version // that holds the source, new or not
 	Changed bool
+	// Libraries are what the source requires.
+	Libraries []script.Library
 }
 
 // Result is what any other write came to.

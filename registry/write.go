@@ -18,7 +18,9 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return PublishResult{}, err
 	}
-	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source) })
+	// Not before the write is decided: one that is asked for again has its result, whatever became of the libraries.
+	completed := sync.OnceValue(func() error { return r.completed(ctx, req, &p) })
+	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source, p.isLibrary()) })
 	prepare := func(d *decision) error {
 		if d.commit.Publish == nil {
 			return r.complete(ctx, d)
@@ -28,13 +30,16 @@ func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResu
 	d, err := r.write(ctx, writeRequest{
 		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
 		decide: func(cur script.Release, at moment) (decision, error) {
+			if err := completed(); err != nil {
+				return decision{}, err
+			}
 			return decidePublish(cur, p, r.specs(ctx), req.Write, at)
 		},
 	})
 	if err != nil {
 		return PublishResult{}, err
 	}
-	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed}
+	result := PublishResult{Release: d.release, Version: d.version, Changed: d.changed, Libraries: p.libraries}
 	if d.commit.Publish != nil {
 		return result, nil
 	}
@@ -110,10 +115,37 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 		if err != nil {
 			return publication{}, err
 		}
+		settings.Libraries = nil // which are the registry's to find
 		p.settings = &settings
+		if settings.Library && req.Entrypoint == DefaultEntrypoint { // which is what a client sends that names none
+			p.version.Entrypoint = ""
+		}
+		if err := settings.CheckLibrary("settings", "entrypoint", p.version.Entrypoint); err != nil {
+			return publication{}, err
+		}
+		if err := settings.Personal.Validate("settings", req.Name, settings.Spec, r.now()); err != nil {
+			return publication{}, err
+		}
+		if settings.Personal != nil && !settings.Rollout.IsZero() { // calls with the key would be those of a rollout by key
+			return publication{}, script.Errorf(script.Invalid, "settings.rollout", "a personal version has none: calls with its key run it at once")
+		}
 	}
-	return p, p.covered(req.Name)
+	return p, nil
 }
+
+// completed adds the libraries to the publication, and refuses a signature that is not of all of it.
+func (r *Registry) completed(ctx context.Context, req PublishRequest, p *publication) error {
+	if err := r.resolve(ctx, req.Write, p, nil); err != nil {
+		return err
+	}
+	if err := r.checkPersonal(ctx, req.Write, p); err != nil {
+		return err
+	}
+	return p.covered(req.Name)
+}
+
+// isLibrary reports whether the publication says that it is a library.
+func (p publication) isLibrary() bool { return p.settings != nil && p.settings.Library }
 
 // covered refuses a signature that is not of what is published.
 func (p publication) covered(name script.Name) error {
@@ -123,7 +155,7 @@ func (p publication) covered(name script.Name) error {
 	case p.settings == nil:
 		return script.Errorf(script.Invalid, "settings", "are missing: a signature covers them, so a signed publish states them")
 	}
-	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, p.settings.Spec))
+	return publisher.Covers(p.version.Signature, publisher.StatementOf(name, p.version, p.withLibraries(p.settings.Spec)))
 }
 
 // payload is what a publish asks for: the version, but for who made it and why.

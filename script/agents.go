@@ -108,9 +108,13 @@ func (s Selection) selects(bucket uint32, labels map[string]string) bool {
 	return (bucket < s.Threshold || s.Threshold == AllSelected) && s.Selector.Matches(labels)
 }
 
-// String is "zone=a", "10 %", "10 % of zone=a", "10 % of keys", or "10 % of keys on zone=a".
+// String is "shadow 5 %", "zone=a", "10 %", "10 % of zone=a", "10 % of keys", or "10 % of keys on zone=a".
 func (s Step) String() string {
 	switch {
+	case s.By == ByShadow && s.Selector == "":
+		return fmt.Sprintf("shadow %d %%", s.Percent)
+	case s.By == ByShadow:
+		return fmt.Sprintf("shadow %d %% on %s", s.Percent, s.Selector)
 	case s.By == ByKey && s.Selector == "":
 		return fmt.Sprintf("%d %% of keys", s.Percent)
 	case s.By == ByKey:
@@ -124,9 +128,13 @@ func (s Step) String() string {
 }
 
 // Agents is "10 % of the agents", "the agents with zone=a", or "10 % of the agents with zone=a". Of a
-// step by key it begins with "10 % of the keys on".
+// step by key it begins with "10 % of the keys on", and of a shadow step it ends with ", in the shadow
+// of 10 % of the calls".
 func (s Step) Agents() string {
-	if s.By == ByKey {
+	switch s.By {
+	case ByShadow:
+		return fmt.Sprintf("%s, in the shadow of %d %% of the calls", s.Selector.agents(), s.Percent)
+	case ByKey:
 		return fmt.Sprintf("%d %% of the keys on %s", s.Percent, s.Selector.agents())
 	}
 	switch {

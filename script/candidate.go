@@ -34,6 +34,10 @@ type Candidate struct {
 	// Keys are of the steps by key so far: agents that they select run it for calls whose key has a
 	// bucket below the threshold. There is one for each selector, which may be zero.
 	Keys []Selection
+	// Shadows are of the shadow steps so far, until a step of another kind begins: agents that they
+	// select run it in the shadow of calls, below the threshold of a random number. There is one for
+	// each selector, which may be zero.
+	Shadows []Selection
 	// Since is when the step began, a pause ended or it was given up, by the registry's clock.
 	Since time.Time
 	// Running is since when the agents of the step run it: the step's pause counts from then.
@@ -134,7 +138,7 @@ func (r *Release) RunsOn(agent Agent) Version {
 
 // SelectsAny reports whether the candidate, of a script's release, selects agents at all.
 func (c *Candidate) SelectsAny() bool {
-	return c.Threshold > 0 || len(c.Selections) > 0 || len(c.Keys) > 0
+	return c.Threshold > 0 || len(c.Selections) > 0 || len(c.Keys) > 0 || len(c.Shadows) > 0
 }
 
 // Selects reports whether the agent is to run the candidate, which is of the script, for all calls:
@@ -150,7 +154,7 @@ func (c *Candidate) Selects(name Name, agent Agent) bool {
 // StepSelects is Selects by the step alone that the candidate is in. An agent that it does not
 // select runs the candidate since an earlier step, if it does.
 func (c *Candidate) StepSelects(name Name, step Step, agent Agent) bool {
-	if step.By == ByKey {
+	if step.By != ByAgent {
 		return step.Selector.Matches(agent.Labels)
 	}
 	bucket := Bucket(agent.Name, c.BucketName(name))
@@ -173,6 +177,11 @@ func (c *Candidate) Selection(selector AgentSelector) Selection {
 // Select has the candidate select what the step does, with the threshold, besides what it
 // selects already.
 func (c *Candidate) Select(step Step, threshold uint32) {
+	if step.By == ByShadow {
+		c.Shadows = selecting(c.Shadows, step.Selector, threshold)
+		return
+	}
+	c.Shadows = nil
 	switch {
 	case step.By == ByKey:
 		c.Keys = selecting(c.Keys, step.Selector, threshold)
@@ -199,9 +208,9 @@ func (r *Release) StepOf() (s Step, ok bool) {
 }
 
 // NextStep returns the step of the release's plan that follows the one of its candidate; the
-// zero Step if there is none.
+// zero Step if there is none. A first version takes no steps.
 func (r *Release) NextStep() Step {
-	if c := r.Candidate; c != nil && c.Failed == "" && c.Step >= 0 && c.Step < len(r.Plan().Steps) {
+	if c := r.Candidate; c != nil && c.Failed == "" && !r.Untried() && c.Step >= 0 && c.Step < len(r.Plan().Steps) {
 		return r.Plan().Steps[c.Step]
 	}
 	return Step{}

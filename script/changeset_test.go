@@ -62,7 +62,7 @@ func TestPlanOfARelease(t *testing.T) {
 	if got := len(r.Plan().Steps); got != 2 {
 		t.Errorf("without a candidate the plan has %d steps", got)
 	}
-	r.Candidate = &script.Candidate{}
+	r.Candidate = &script.Candidate{Version: script.Version{Number: 2}}
 	if got := len(r.Plan().Steps); got != 2 {
 		t.Errorf("of a candidate by itself the plan has %d steps", got)
 	}

@@ -46,7 +46,24 @@ type Error struct {
 	Line    int    // line of the script, from 1; 0 when unknown
 	Column  int    // column of the script, in bytes from 1; 0 when unknown
 	Err     error  // the cause, or nil; it does not travel
+	// Stack is the functions that a script was in when it failed, the innermost first. It is for authors: callers of
+	// gateways do not get it.
+	Stack []Frame
 }
+
+// Frame is a function of a script that was called.
+type Frame struct {
+	// Function is its name, "<line 7>" for the function without a name that begins there, and "" for the one that the
+	// call began with.
+	Function string
+	Line     int // that runs in it
+}
+
+// Bounds of a Stack.
+const (
+	MaxFrames        = 10
+	MaxFunctionBytes = 64
+)
 
 // Errorf returns an *Error of the kind for the field; field may be "". A %w
 // verb keeps its operand as the cause.

@@ -13,7 +13,21 @@ type By string
 const (
 	ByAgent By = ""    // of the agents: those run the candidate for all calls
 	ByKey   By = "key" // of the keys of calls: the same keys on every agent
+	// ByShadow takes a share of the calls, at random. The candidate runs after the live answer, and
+	// nobody gets its result.
+	ByShadow By = "shadow"
 )
+
+// Steps is what such steps are called.
+func (b By) Steps() string {
+	switch b {
+	case ByKey:
+		return "steps by key"
+	case ByShadow:
+		return "shadow steps"
+	}
+	return "steps"
+}
 
 // ParseBy reads "key"; field is its path.
 func ParseBy(field, text string) (By, error) {
@@ -103,6 +117,8 @@ func (s Step) validateBy(at string, before []Step) error {
 	switch {
 	case s.By == ByAgent:
 		return nil
+	case s.By == ByShadow:
+		return s.validateShadow(at, before)
 	case s.By != ByKey:
 		return Errorf(Invalid, at+".by", "%.80q is not key: leave it out to take a share of the agents", string(s.By))
 	case s.Percent < 1 || s.Percent > 99:

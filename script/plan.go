@@ -24,9 +24,13 @@ type Plan struct {
 	// MaxLatencyIncrease is how much slower than the active version the candidate may be in the
 	// same step.
 	MaxLatencyIncrease LatencyIncrease `json:",omitzero"`
+	// MaxDiffPercent is the percentage of shadowed calls whose results may differ from the live ones,
+	// or which may fail where the live call did not; nil means that results are not compared. It needs
+	// a shadow step.
+	MaxDiffPercent *float64 `json:",omitempty"`
 	// MinCalls is how many calls of the candidate a step takes as evidence, and of the active
 	// version if they are compared, before it passes and before MaxErrorPercent is looked at; nil
-	// means DefaultMinCalls. It needs one of the three bounds above.
+	// means DefaultMinCalls. It needs one of the four bounds above.
 	MinCalls *int
 	// FailureLimit is of how many lost agents the candidate is given up: those that ended, or
 	// are not heard any more, while they were to run it. Zero means one agent, or one percent.
@@ -117,7 +121,9 @@ func (p Plan) IsZero() bool { return p.Equal(Plan{}) }
 func (p Plan) Compares() bool { return p.MaxErrorIncrease != nil || !p.MaxLatencyIncrease.IsZero() }
 
 // LooksAtCalls reports whether calls decide what becomes of a candidate.
-func (p Plan) LooksAtCalls() bool { return p.MaxErrorPercent != nil || p.Compares() }
+func (p Plan) LooksAtCalls() bool {
+	return p.MaxErrorPercent != nil || p.MaxDiffPercent != nil || p.Compares()
+}
 
 // Calls returns how many calls a step takes as evidence; 0 if calls are not looked at.
 func (p Plan) Calls() uint64 {
@@ -135,7 +141,7 @@ type Step struct {
 	// Percent of the agents, rounded up: of those with the labels of Selector, if it has one. It
 	// grows from step to step of the same Selector. 0 takes all that have the labels.
 	//
-	// Or of the keys of calls, on all agents that Selector selects.
+	// Or of the keys of calls, or of the calls that it shadows, on all agents that Selector selects.
 	Percent int
 	By      By `json:",omitempty"`
 	// Selector says which agents the step takes; the zero AgentSelector any.
@@ -196,13 +202,13 @@ func (s Step) validateShare(at string, before []Step) error {
 		return err
 	}
 	switch {
-	case s.Selector != "" && s.Percent == 0:
+	case s.By == ByShadow, s.Selector != "" && s.Percent == 0:
 	case s.Percent < 1 || s.Percent > 99:
 		return Errorf(Invalid, at+".percent", "%d is not between 1 and 99; after the last step all agents run the version", s.Percent)
 	}
 	for i, b := range before {
 		switch {
-		case b.Selector != "" && b.Percent == 0 && s.Selector != "" && s.Selector.Within(b.Selector):
+		case b.By == ByAgent && b.Selector != "" && b.Percent == 0 && s.Selector != "" && s.Selector.Within(b.Selector):
 			return Errorf(Invalid, at+".selector", "all agents with %s run the version since step %d: leave the step out", s.Selector, i+1)
 		case s.By == b.By && b.Selector == s.Selector && s.Percent != 0 && s.Percent <= b.Percent:
 			if s.Selector == "" {
@@ -219,7 +225,7 @@ func (p Plan) validateBounds(field string) error {
 	for _, bound := range []struct {
 		field string
 		value *float64
-	}{{".maxErrorPercent", p.MaxErrorPercent}, {".maxErrorIncrease", p.MaxErrorIncrease}} {
+	}{{".maxErrorPercent", p.MaxErrorPercent}, {".maxErrorIncrease", p.MaxErrorIncrease}, {".maxDiffPercent", p.MaxDiffPercent}} {
 		switch m := bound.value; {
 		case m == nil:
 		case !(*m >= 0 && *m <= 100): // nor not a number
@@ -227,6 +233,9 @@ func (p Plan) validateBounds(field string) error {
 		case len(p.Steps) == 0:
 			return needsSteps(field + bound.field)
 		}
+	}
+	if p.MaxDiffPercent != nil && !p.Shadows() {
+		return Errorf(Invalid, field+".maxDiffPercent", "needs a shadow step, such as {shadow: 5, pause: 10m}: only there are results compared")
 	}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		if percent < 0 || percent > MaxLatencyIncrease {
@@ -249,7 +258,7 @@ func (p Plan) validateEvidence(field string) error {
 	case *m < 0 || *m > MaxMinCalls:
 		return Errorf(Invalid, field+".minCalls", "%d is not between 0 and %d", *m, MaxMinCalls)
 	case !p.LooksAtCalls():
-		return Errorf(Invalid, field+".minCalls", "needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease: without them calls are not looked at")
+		return Errorf(Invalid, field+".minCalls", "needs maxErrorPercent, maxErrorIncrease, maxDiffPercent or maxLatencyIncrease: without them calls are not looked at")
 	}
 	if err := p.FailureLimit.validate(field+".failureLimit", 1, MaxFailureLimit); err != nil {
 		return err
@@ -300,7 +309,7 @@ func (p Plan) Lasts(step int) time.Duration {
 
 // Equal reports whether the plans are the same.
 func (p Plan) Equal(q Plan) bool {
-	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
+	return sameNumber(p.MaxErrorPercent, q.MaxErrorPercent) && sameNumber(p.MaxDiffPercent, q.MaxDiffPercent) && sameNumber(p.MaxErrorIncrease, q.MaxErrorIncrease) &&
 		p.MaxLatencyIncrease == q.MaxLatencyIncrease && sameNumber(p.MinCalls, q.MinCalls) && p.FailureLimit == q.FailureLimit &&
 		p.Tolerate == q.Tolerate && p.ProgressDeadline == q.ProgressDeadline && p.OnDeadline == q.OnDeadline && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.After, q.After) && p.Key == q.Key
 }

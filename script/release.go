@@ -27,22 +27,24 @@ type Version struct {
 	// from before registries recorded it.
 	Spec     Digest
 	SpecSize int // bytes of its document
+	// Libraries is DigestOfLibraries of the Spec's, which are part of the program; zero for none.
+	Libraries Digest
 }
 
 // With returns v as the version that runs with s.
 func (v Version) With(s Spec) Version {
 	document := s.Document()
-	v.Spec, v.SpecSize = DigestOf(document), len(document)
+	v.Spec, v.SpecSize, v.Libraries = DigestOf(document), len(document), DigestOfLibraries(s.Libraries)
 	return v
 }
 
 // MaxSignatureBytes is the size of the largest Version.Signature.
 const MaxSignatureBytes = 4 << 10
 
-// SameProgram reports whether v and w run the same code: equal source, engine
-// and entrypoint.
+// SameProgram reports whether v and w run the same code: equal source, engine,
+// entrypoint and libraries.
 func (v Version) SameProgram(w Version) bool {
-	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint
+	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint && v.Libraries == w.Libraries
 }
 
 // SameVersion reports whether v and w are of the same content: the same program with the

@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,13 @@ type Spec struct {
 	Config json.RawMessage
 	// Tests are what the version must pass on each agent before it goes live on any.
 	Tests []Test
+	// Library: the version is a chunk that returns what require gives, and nobody calls it.
+	Library bool
+	// Libraries are all that the version requires, with their sources, sorted by their names: a version
+	// does not change when a library does. A library has none: they are those of who requires it.
+	Libraries []Library
+	// Personal makes it the personal version of another script, or is nil.
+	Personal *Personal
 }
 
 // Edition is a version with what it is made of.
@@ -39,6 +47,22 @@ type specDocument struct {
 	Priority  int                `json:"priority,omitempty"`
 	Match     *matchDocument     `json:"match,omitempty"`
 	Decisions *decisionsDocument `json:"decisions,omitempty"`
+	Library   bool               `json:"library,omitempty"`
+	Libraries []libraryDocument  `json:"libraries,omitempty"`
+	Personal  *personalDocument  `json:"personal,omitempty"`
+}
+
+type personalDocument struct {
+	Of    string    `json:"of"`
+	Key   string    `json:"key"`
+	From  KeySource `json:"from,omitempty"`
+	Until time.Time `json:"until"`
+}
+
+type libraryDocument struct {
+	Name    string `json:"name"`
+	Version uint64 `json:"version"`
+	Source  string `json:"source"`
 }
 
 type decisionsDocument struct {
@@ -83,6 +107,7 @@ type testDocument struct {
 func (s Spec) Document() []byte {
 	d := specDocument{
 		Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError), Priority: s.Trigger.Priority,
+		Library: s.Library,
 	}
 	if m := s.Trigger.Match; !m.IsZero() {
 		d.Match = new(matchDocument(m))
@@ -92,6 +117,12 @@ func (s Spec) Document() []byte {
 	}
 	for _, t := range s.Tests {
 		d.Tests = append(d.Tests, testDocument(t))
+	}
+	for _, l := range s.Libraries {
+		d.Libraries = append(d.Libraries, libraryDocument{l.Name.String(), l.Version, l.Source})
+	}
+	if p := s.Personal; p != nil {
+		d.Personal = &personalDocument{p.Of, p.Key, p.From, p.Until.UTC()}
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -108,7 +139,7 @@ func ParseSpec(document []byte) (Spec, error) {
 	if err := json.Unmarshal(document, &d); err != nil {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
-	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError)}
+	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library}
 	if d.Match != nil {
 		s.Trigger.Match = Match(*d.Match)
 	}
@@ -118,11 +149,22 @@ func ParseSpec(document []byte) (Spec, error) {
 	for _, t := range d.Tests {
 		s.Tests = append(s.Tests, Test(t))
 	}
+	for _, l := range d.Libraries {
+		name, err := ParseName(l.Name)
+		if err != nil {
+			return Spec{}, Errorf(Internal, "", "the document of a version's spec has a library without a name: %w", err)
+		}
+		s.Libraries = append(s.Libraries, Library{Name: name, Version: l.Version, Digest: DigestOf([]byte(l.Source)), Source: InternSource(l.Source)})
+	}
+	if p := d.Personal; p != nil {
+		s.Personal = &Personal{p.Of, p.Key, p.From, p.Until}
+	}
 	return s, nil
 }
 
 // Equal reports whether both say the same, as text.
 func (s Spec) Equal(t Spec) bool {
 	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
-		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions)
+		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions) && s.Library == t.Library && slices.Equal(s.Libraries, t.Libraries) &&
+		s.Personal.Equal(t.Personal)
 }

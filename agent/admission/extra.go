@@ -12,7 +12,7 @@ func (g *Gate) acquireExtra(tn *tenant, now time.Duration) bool {
 // calls in progress began less than a slice ago, as most are over by then. Tick has it
 // back after a slice; so the tenant's calls must be known to yield.
 func (g *Gate) spare(tn *tenant, now time.Duration) bool {
-	if len(g.turns) != g.running || g.late != nil || g.stats.Paused > 0 || !tn.yields {
+	if len(g.turns) != g.running || g.late != nil || g.stats.Paused > 0 || !tn.yields || tn.background {
 		return false
 	}
 	for _, t := range g.turns {
@@ -58,11 +58,11 @@ func (g *Gate) askFor(t *Turn, now time.Duration) {
 // do not count.
 func (g *Gate) costliest(tn *tenant) (most *Turn) {
 	for _, t := range g.turns {
-		if !t.asked && (most == nil || t.tenant.pace > most.tenant.pace) {
+		if !t.asked && (most == nil || t.tenant.cost() > most.tenant.cost()) {
 			most = t
 		}
 	}
-	if most == nil || most.tenant.pace <= tn.pace+slice {
+	if most == nil || most.tenant.cost() <= tn.cost()+slice {
 		return nil
 	}
 	return most

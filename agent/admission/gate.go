@@ -103,6 +103,12 @@ type Call struct {
 	Timeout time.Duration
 	// Settings of the tenant.
 	Settings *script.TenantSettings
+	// Background calls begin only while a turn is free, and go on only while no other call wants to.
+	// They do not wait to begin: Enter refuses them. All calls of one Tenant are alike.
+	Background bool
+	// GoesOn is a call in the background that is part of what an earlier one began. It begins also if its
+	// tenant has used up its processor time.
+	GoesOn bool
 }
 
 // Enter returns nil when it is the call's turn; the caller then calls t.Leave, and
@@ -118,6 +124,10 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	if g.try(t, now) {
 		g.mu.Unlock()
 		return nil
+	}
+	if call.Background {
+		g.mu.Unlock()
+		return errBusy
 	}
 	if err := g.queue(t); err != nil {
 		g.mu.Unlock()
@@ -136,6 +146,9 @@ func (g *Gate) Enter(ctx context.Context, t *Turn, call *Call) error {
 	return nil
 }
 
+// errBusy is the error of a background call that cannot begin now.
+var errBusy = &script.Error{Kind: script.Overloaded, Field: "background", Message: "no turn is free for a call in the background"}
+
 // try gives the call a turn if it need not wait for one.
 func (g *Gate) try(t *Turn, now time.Duration) bool {
 	full := len(g.turns) >= g.running
@@ -143,7 +156,8 @@ func (g *Gate) try(t *Turn, now time.Duration) bool {
 		g.settle(now)
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
-	mayGo := len(t.tenant.queue) == 0 && t.tenant.blocks(t, now) == free
+	t.tenant.background = t.call.Background
+	mayGo := len(t.tenant.queue) == 0 && (len(g.queues) == 0 || !t.tenant.background) && t.tenant.blocks(t, now) == free
 	if !mayGo || full && !g.acquireExtra(t.tenant, now) {
 		return false
 	}
@@ -215,7 +229,9 @@ func (g *Gate) add(t *Turn) {
 	t.tenant.queue = append(t.tenant.queue, t)
 	if t.begun {
 		t.tenant.parked++
-		g.stats.Paused++
+		if !t.tenant.background { // nothing else waits because of it
+			g.stats.Paused++
+		}
 		return
 	}
 	t.tenant.fresh++
@@ -232,7 +248,9 @@ func (g *Gate) remove(t *Turn) {
 	t.state = out
 	if t.begun {
 		tn.parked--
-		g.stats.Paused--
+		if !tn.background {
+			g.stats.Paused--
+		}
 		return
 	}
 	tn.fresh--
@@ -314,7 +332,7 @@ func (g *Gate) settle(now time.Duration) {
 func (g *Gate) dispatch(now time.Duration) {
 	for len(g.turns) < g.running {
 		t := g.pick(now)
-		if g.late != nil && (t == nil || g.late.tenant.pace < t.tenant.pace) {
+		if g.late != nil && (t == nil && !g.late.tenant.background || t != nil && g.late.tenant.cost() < t.tenant.cost()) {
 			g.restore(now)
 			continue
 		}
@@ -335,9 +353,23 @@ func (g *Gate) grant(t *Turn, now time.Duration) {
 	t.granted <- struct{}{}
 }
 
-// pick returns the call that is to run next, or nil if none may.
+// resume lets a call in the background go on, if a turn is free that no other call wants. It is called
+// once in a slice: the next call takes the turn away again, and each change of hands costs that call.
+func (g *Gate) resume(now time.Duration) {
+	for _, tn := range g.queues {
+		if t := tn.next(now, g.running); tn.background && t != nil && len(g.turns) < g.running && g.late == nil {
+			g.grant(t, now)
+			return
+		}
+	}
+}
+
+// pick returns the call that is to run next, or nil if none may. Calls in the background resume elsewhere.
 func (g *Gate) pick(now time.Duration) (next *Turn) {
 	for _, tn := range g.queues {
+		if tn.background {
+			continue
+		}
 		tn.pace = max(tn.pace, g.pace-credit) // it may have waited for something else
 		if next != nil && tn.pace >= next.tenant.pace {
 			continue
@@ -371,6 +403,7 @@ func (g *Gate) tick() {
 	now := g.now()
 	g.settle(now)
 	g.dispatch(now)
+	g.resume(now)
 	next := g.pick(now)
 	oneTooMany := len(g.turns) > g.running // it was lent for a slice
 	wanted := len(g.queues)
@@ -379,11 +412,11 @@ func (g *Gate) tick() {
 	}
 	for _, t := range g.turns {
 		hadSlice := now-t.since >= slice
-		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.pace
+		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.cost()
 		switch {
 		case t.asked:
 			wanted--
-		case t.tenant.empty(now):
+		case t.tenant.starves(t, now):
 			t.ask()
 		case wanted > 0 && hadSlice && (oneTooMany || hasTurnOfNext):
 			t.ask()

@@ -40,6 +40,7 @@ type job struct {
 	timeout        time.Duration
 	work           time.Duration // of processor time
 	late           time.Duration // until the engine's clock begins
+	background     bool
 }
 
 func (m *machine) hold(n int64) {
@@ -57,7 +58,7 @@ func (m *machine) run(ctx context.Context, j job) (waited, worked time.Duration,
 	var turn admission.Turn
 	born := time.Now()
 	if err := m.Enter(ctx, &turn, &admission.Call{
-		Tenant: j.tenant, Script: j.script, Concurrency: j.concurrency, Timeout: j.timeout, Settings: &j.settings,
+		Tenant: j.tenant, Script: j.script, Concurrency: j.concurrency, Timeout: j.timeout, Settings: &j.settings, Background: j.background,
 	}); err != nil {
 		return time.Since(born), 0, err
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,8 @@ const firstSweep = 1024
 
 // tenant is who waits, runs, and pays. The gate's mutex guards it.
 type tenant struct {
-	pace time.Duration // see the package's comment
+	pace       time.Duration // see the package's comment
+	background bool          // it runs only while no other tenant wants to
 
 	queue  []*Turn // in order of arrival, and of giving the turn back
 	fresh  int     // of the queue, those that have not begun
@@ -59,6 +61,14 @@ func (g *Gate) tenant(name string, settings *script.TenantSettings, now time.Dur
 	return tn
 }
 
+// cost is what tenants are compared by: the one with the lowest gets the next turn.
+func (tn *tenant) cost() time.Duration {
+	if tn.background {
+		return math.MaxInt64 / 2 // more than any pace, also with a slice added
+	}
+	return tn.pace
+}
+
 // sweep forgets tenants of which nothing is left to remember.
 func (g *Gate) sweep(now time.Duration) {
 	for name, tn := range g.tenants {
@@ -92,6 +102,14 @@ func (tn *tenant) drain(used, now time.Duration) {
 	tn.bucket -= used
 }
 
+// Charge has the tenant pay for work for which it had no turn.
+func (g *Gate) Charge(name string, settings *script.TenantSettings, used time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	g.tenant(name, settings, now).drain(used, now)
+}
+
 // empty reports whether the tenant has used up its processor time.
 func (tn *tenant) empty(now time.Duration) bool {
 	if tn.rate == 0 {
@@ -99,6 +117,13 @@ func (tn *tenant) empty(now time.Duration) bool {
 	}
 	tn.fill(now)
 	return tn.bucket <= 0
+}
+
+// starves reports whether the tenant has used up its processor time, so that the call does not go on. One
+// in the background that has begun does, if no other call wants its turn: those after it wait longer.
+func (tn *tenant) starves(t *Turn, now time.Duration) bool {
+	goesOn := tn.background && (t.begun || t.call.GoesOn)
+	return !goesOn && tn.empty(now)
 }
 
 // begin counts a call that begins.
@@ -126,7 +151,7 @@ func (tn *tenant) end(t *Turn) {
 // blocks says which bound keeps the call from having a turn; free if none does.
 func (tn *tenant) blocks(t *Turn, now time.Duration) reason {
 	switch {
-	case tn.empty(now):
+	case tn.starves(t, now):
 		return cpu
 	case t.begun:
 		return free

@@ -95,7 +95,7 @@ func (t *Turn) Yield() {
 	t.asked = false
 	t.wanted.Store(false)
 	g.settle(now)
-	if t.state == running && len(g.queues) == 0 && len(g.turns) <= g.running && !t.tenant.empty(now) {
+	if t.state == running && len(g.queues) == 0 && len(g.turns) <= g.running && !t.tenant.starves(t, now) {
 		g.mu.Unlock()
 		return
 	}

@@ -211,11 +211,13 @@ func TestPrepare(t *testing.T) {
 	key := func(source string) cache.Key {
 		return cache.Key{Engine: "echo", Digest: script.DigestOf([]byte(source))}
 	}
-	prepare := func(source string, keep bool) error { return programs.Prepare(key(source), []byte(source), keep) }
+	prepare := func(source string, keep bool) error {
+		return programs.Prepare("acme", key(source), []byte(source), nil, keep)
+	}
 	if err := prepare("syntax error", true); script.KindOf(err) != script.Script {
 		t.Errorf("what does not compile: %v", err)
 	}
-	if err := programs.Prepare(cache.Key{Engine: "cobol"}, nil, true); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "echo") {
+	if err := programs.Prepare("acme", cache.Key{Engine: "cobol"}, nil, nil, true); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "echo") {
 		t.Errorf("an unknown engine: %v", err)
 	}
 	for _, src := range []string{"one", "two"} {

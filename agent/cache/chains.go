@@ -21,7 +21,7 @@ type chain struct {
 // events has the releases that run on each event, by "tenant/name".
 type events map[event]map[string]*Release
 
-// eventsOf returns the events that the release runs on: that of what Runs, and that of Keyed if it is
+// eventsOf returns the events that the release runs on: that of what Runs, and that of Split if it is
 // another one. They are zero if there is none, or nothing runs of the release.
 func eventsOf(r *Release) (of [2]event) {
 	if !r.Enabled || r.Untried() {
@@ -30,7 +30,7 @@ func eventsOf(r *Release) (of [2]event) {
 	if r.Trigger.Event != "" {
 		of[0] = event{r.Name.Tenant, r.Trigger.Event}
 	}
-	if k := r.Keyed; k != nil && k.Trigger.Event != "" && k.Trigger.Event != r.Trigger.Event {
+	if k := r.Split; k != nil && r.Shadow == nil && k.Trigger.Event != "" && k.Trigger.Event != r.Trigger.Event {
 		of[1] = event{r.Name.Tenant, k.Trigger.Event}
 	}
 	return of
@@ -104,7 +104,7 @@ func (t *Table) rechain(v *view, changed map[event]struct{}) {
 	}
 }
 
-// Chain returns the releases of the tenant that run on the event, or whose Keyed does, as they are live
+// Chain returns the releases of the tenant that run on the event, or whose Split does, as they are live
 // at one moment, in the order of what Runs, and how many there are. There are no releases in it if these are more than
 // script.MaxEventLive. It allocates nothing, and nobody changes what it returns.
 func (t *Table) Chain(tenant, name string) (releases []*Release, count int) {
@@ -118,7 +118,8 @@ func (t *Table) Chain(tenant, name string) (releases []*Release, count int) {
 
 func (t *Table) shardOfEvent(of event) uint64 { return maphash.Comparable(t.seed, of) % shards }
 
-// past keeps the releases that were live last and run on events, for chains that began with them.
+// past keeps the releases that were live last and run on events, for chains that began with them, and the personal
+// versions, for calls that have chosen them.
 // The zero past keeps none.
 type past struct {
 	releases []*Release
@@ -126,13 +127,13 @@ type past struct {
 }
 
 func (p *past) keep(r *Release) {
-	if len(p.releases) > 0 && r.inChain() {
+	if len(p.releases) > 0 && (r.inChain() || r.Personal != nil) {
 		p.releases[p.next] = r
 		p.next = (p.next + 1) % len(p.releases)
 	}
 }
 
-// KeepPast has the table keep the last so many releases that were replaced and that run on events.
+// KeepPast has the table keep the last so many releases that were replaced and that run on events or are personal.
 func (t *Table) KeepPast(releases int) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -140,7 +141,7 @@ func (t *Table) KeepPast(releases int) {
 }
 
 // Edition returns the release of the script "tenant/name" that runs the version: the live one, its
-// Keyed, or one of the past that is kept; else nil.
+// Split, or one of the past that is kept; else nil.
 func (t *Table) Edition(name string, version uint64) *Release {
 	live := func() *Release { return t.Get(name).running(version) }
 	if r := live(); r != nil {

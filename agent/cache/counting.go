@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -17,19 +18,29 @@ func (r *Release) goOn(before *Release) {
 	if now.Attempt != was.Attempt || now.Version.Number != was.Version.Number || !now.Version.SameVersion(was.Version) || !now.Set.Same(was.Set) {
 		return
 	}
+	if counts := cmp.Or(before.OfCandidate().Calls, before.idle); counts != nil {
+		if of := r.OfCandidate(); of.Calls != nil {
+			of.Calls = counts
+		} else {
+			r.idle = counts
+		}
+	}
 	r.countOn(before.running(r.Runs.Number))
-	if k := r.Keyed; k != nil {
+	switch {
+	case r.Shadow == nil:
+		r.Found = before.Found
+	case before.Shadow != nil && r.Shadow.Step == before.Shadow.Step:
+		r.Shadow, r.Found = before.Shadow, before.Shadow
+	}
+	if k := r.Split; k != nil {
 		k.countOn(before.running(k.Runs.Number))
 	}
 }
 
-// countOn makes the counts of what ran the same version before go on; of nil none.
+// countOn makes the counts of the step of what ran the same version before go on; of nil none.
 func (r *Release) countOn(before *Release) {
 	if before == nil {
 		return
-	}
-	if r.Calls != nil && before.Calls != nil {
-		r.Calls = before.Calls
 	}
 	if r.StepCalls != nil && before.StepCalls != nil && r.StepCalls.Step == before.StepCalls.Step {
 		r.StepCalls = before.StepCalls
@@ -52,8 +63,8 @@ func (r *Release) Note(kind script.Kind, took time.Duration) {
 	}
 }
 
-// NoteDeath counts a call that the process which ran it has not lived to count. If keys decide what
-// calls run, nobody knows which version it was: the candidate is taken to have failed.
+// NoteDeath counts a call that the process which ran it has not lived to count. If the candidate runs
+// for a part of the calls, nobody knows which version it was: the candidate is taken to have failed.
 func (r *Release) NoteDeath() {
 	r = r.OfCandidate()
 	if r.Calls != nil {

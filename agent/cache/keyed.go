@@ -29,35 +29,41 @@ func keyBucket(seed uint64, key string) uint32 {
 func (r *Release) splitByKey(of *script.Release, threshold uint32) {
 	c := of.Candidate
 	r.keys = byKey{source: of.Plan().Key, seed: xxhash.Sum64String(c.KeySalt(of.Name)), threshold: threshold}
-	keyed := newRelease(*of, c.Version, c.Spec)
-	keyed.editions, keyed.Candidate = r.editions, r.Candidate // which are the same
-	r.Keyed = keyed
+	r.split(of)
+}
+
+// split makes Split.
+func (r *Release) split(of *script.Release) {
+	c := of.Candidate
+	split := newRelease(*of, c.Version, c.Spec)
+	split.editions, split.Candidate = r.editions, r.Candidate // which are the same
+	r.Split = split
 }
 
 // KeySource returns where the keys of requests come from that decide what calls run here; "" if calls
 // name their keys, or if no keys decide.
 func (r *Release) KeySource() script.KeySource { return r.keys.source }
 
-// For returns the release with what a call with the key runs here, which is r or Keyed. "" is no key.
+// For returns the release with what a call with the key runs here, which is r or Split. "" is no key.
 func (r *Release) For(key string) *Release {
-	if r.Keyed == nil || key == "" || keyBucket(r.keys.seed, key) >= r.keys.threshold {
+	if r.Split == nil || r.Shadow != nil || key == "" || keyBucket(r.keys.seed, key) >= r.keys.threshold {
 		return r
 	}
-	return r.Keyed
+	return r.Split
 }
 
-// OfCandidate returns the one of r and Keyed that counts the calls of the candidate, if one does.
+// OfCandidate returns the one of r and Split that counts the calls of the candidate, if one does.
 func (r *Release) OfCandidate() *Release {
-	if r.Keyed != nil {
-		return r.Keyed
+	if r.Split != nil {
+		return r.Split
 	}
 	return r
 }
 
-// Besides are the calls of the active version, if keys decide what calls run here and the versions are
-// compared; nil otherwise.
+// Besides are the calls of the active version, if the candidate runs for a part of the calls here and
+// the versions are compared; nil otherwise.
 func (r *Release) Besides() *StepCounts {
-	if r.Keyed == nil {
+	if r.Split == nil {
 		return nil
 	}
 	return r.StepCalls
@@ -66,22 +72,22 @@ func (r *Release) Besides() *StepCounts {
 // Widest returns the limits on time and results that hold for all calls here.
 func (r *Release) Widest() script.Limits {
 	limits := r.Limits
-	if r.Keyed != nil {
-		limits.Timeout = max(limits.Timeout, r.Keyed.Limits.Timeout)
-		limits.ResultBytes = max(limits.ResultBytes, r.Keyed.Limits.ResultBytes)
+	if r.Split != nil && r.Shadow == nil {
+		limits.Timeout = max(limits.Timeout, r.Split.Limits.Timeout)
+		limits.ResultBytes = max(limits.ResultBytes, r.Split.Limits.ResultBytes)
 	}
 	return limits
 }
 
-// running returns the one of r and Keyed that runs the version with the number; nil if none does.
+// running returns the one of r and Split that runs the version with the number; nil if none does.
 func (r *Release) running(number uint64) *Release {
 	switch {
 	case r == nil:
 		return nil
 	case r.Runs.Number == number:
 		return r
-	case r.Keyed != nil && r.Keyed.Runs.Number == number:
-		return r.Keyed
+	case r.Split != nil && r.Split.Runs.Number == number:
+		return r.Split
 	}
 	return nil
 }

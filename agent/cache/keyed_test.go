@@ -98,7 +98,7 @@ func TestWhatRunsByKey(t *testing.T) {
 	if live.Fingerprint() != wire.Fingerprint(r) {
 		t.Error("it has another fingerprint than the registry")
 	}
-	live.Keyed.Limits.Instructions++
+	live.Split.Limits.Instructions++
 	if live.Fingerprint() == wire.Fingerprint(r) {
 		t.Error("a fault in memory of the candidate does not show")
 	}
@@ -106,7 +106,7 @@ func TestWhatRunsByKey(t *testing.T) {
 		t.Errorf("choosing allocates %v times", n)
 	}
 	r.Candidate.Failed, r.Candidate.Keys = "no", nil
-	if cache.NewReleaseOn(script.Agent{Name: "n"}, r).Keyed != nil {
+	if cache.NewReleaseOn(script.Agent{Name: "n"}, r).Split != nil {
 		t.Error("a candidate that was given up runs")
 	}
 }
@@ -141,7 +141,7 @@ func TestCountsByKey(t *testing.T) {
 	}
 	r := byKey(10)
 	live := update(r)
-	live.Keyed.Note(script.Script, time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
 	live.Note("", time.Millisecond)
 	live.Note("", time.Millisecond)
 	counted("at first", live, "1/1 1/1 beside 0/2")
@@ -158,17 +158,44 @@ func TestCountsByKey(t *testing.T) {
 	r.Candidate.Select(script.Step{By: script.ByKey}, script.KeyThreshold(20))
 	live = update(r)
 	counted("in the next step", live, "2/2")
-	live.Keyed.Note("", time.Millisecond)
+	live.Split.Note("", time.Millisecond)
 	counted("after a call there", live, "2/3 0/1")
 
 	r.Revision++
 	candidate.Step, candidate.Threshold = 3, everywhere
 	r.Candidate = &candidate
 	live = update(r)
-	if live.Keyed != nil || live.Runs.Number != 2 || live.For("x") != live {
+	if live.Split != nil || live.Runs.Number != 2 || live.For("x") != live {
 		t.Error("an agent of a step by agents does not run the candidate for all keys")
 	}
 	counted("for all keys", live, "2/3")
+}
+
+// TestCountsAfterAShadow: an agent that a step after the shadow does not take goes on with its counts when a later step
+// takes it. The registry believes no process that counts less than before.
+func TestCountsAfterAShadow(t *testing.T) {
+	table := cache.NewTable()
+	step := func(step int, take func(c *script.Candidate)) *cache.Release {
+		r := withCandidate(3, 0)
+		r.Revision += script.Revision(step)
+		r.Settings.Rollout = script.Plan{Steps: []script.Step{{By: script.ByShadow, Percent: 5}, {Percent: 10}, {Percent: 50}}}
+		r.Candidate.Step = step
+		take(r.Candidate)
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
+		table.Update([]*cache.Release{live}, nil)
+		return live
+	}
+	live := step(1, func(c *script.Candidate) { c.Select(script.Step{By: script.ByShadow}, script.ShadowThreshold(5)) })
+	live.Split.Note("", time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
+	if live = step(2, func(c *script.Candidate) { c.Threshold = 1 }); live.OfCandidate().Calls != nil {
+		t.Fatal("the candidate runs in a step that does not take the agent")
+	}
+	live = step(3, func(c *script.Candidate) { c.Threshold = everywhere })
+	live.Note("", time.Millisecond)
+	if calls, failed := live.Calls.Read(); calls != 3 || failed != 1 {
+		t.Errorf("%d of %d calls failed, want 1 of 3", failed, calls)
+	}
 }
 
 func BenchmarkFor(b *testing.B) {

@@ -25,14 +25,17 @@ type Key struct {
 	Engine     string
 	Entrypoint string
 	Digest     script.Digest
+	Libraries  script.Digest // Version.Libraries
 }
 
 // KeyOf returns the key of the version's program.
 func KeyOf(v script.Version) Key {
-	return Key{Engine: v.Engine, Entrypoint: v.Entrypoint, Digest: v.Digest}
+	return Key{Engine: v.Engine, Entrypoint: v.Entrypoint, Digest: v.Digest, Libraries: v.Libraries}
 }
 
-func (k Key) String() string { return k.Engine + " " + k.Digest.String() + " " + k.Entrypoint }
+func (k Key) String() string {
+	return k.Engine + " " + k.Digest.String() + " " + k.Libraries.String() + " " + k.Entrypoint
+}
 
 // Sources is where programs are compiled from.
 type Sources interface {
@@ -105,7 +108,7 @@ func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Prog
 			return *program, nil
 		}
 	}
-	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Runs), turns)
+	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Runs), r.Libraries, turns)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +116,13 @@ func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Prog
 	return program, nil
 }
 
-// Get returns the program with the key, for a call of the tenant; as Of does.
-func (p *Programs) Get(ctx context.Context, tenant string, k Key, turns Turns) (engine.Program, error) {
-	_, program, err := p.get(ctx, tenant, k, turns)
+// Get returns the program with the key and these libraries, for a call of the tenant; as Of does.
+func (p *Programs) Get(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (engine.Program, error) {
+	_, program, err := p.get(ctx, tenant, k, libraries, turns)
 	return program, err
 }
 
-func (p *Programs) get(ctx context.Context, tenant string, k Key, turns Turns) (*entry, engine.Program, error) {
+func (p *Programs) get(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (*entry, engine.Program, error) {
 	if e, program := p.lookup(k); program != nil {
 		p.hits.Add(1)
 		return e, program, nil
@@ -133,7 +136,7 @@ func (p *Programs) get(ctx context.Context, tenant string, k Key, turns Turns) (
 	// program: the load goes on without it. Nor must one tenant's place in the queue
 	// be another's.
 	ch := p.loads.DoChan(tenant+" "+k.String(), func() (any, error) {
-		e, program, err := p.load(context.WithoutCancel(ctx), tenant, k, turns)
+		e, program, err := p.load(context.WithoutCancel(ctx), tenant, k, libraries, turns)
 		return loaded{e, program}, err
 	})
 	select {
@@ -151,7 +154,7 @@ func (p *Programs) get(ctx context.Context, tenant string, k Key, turns Turns) (
 }
 
 // load compiles the program, if nobody has since it was looked for.
-func (p *Programs) load(ctx context.Context, tenant string, k Key, turns Turns) (*entry, engine.Program, error) {
+func (p *Programs) load(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (*entry, engine.Program, error) {
 	if e, program := p.lookup(k); program != nil {
 		return e, program, nil
 	}
@@ -169,21 +172,22 @@ func (p *Programs) load(ctx context.Context, tenant string, k Key, turns Turns) 
 	if e, program := p.lookup(k); program != nil { // for another tenant, meanwhile
 		return e, program, nil
 	}
-	program, err := p.compile(k, source)
+	program, err := p.compile(tenant, k, source, libraries)
 	if err != nil {
 		return nil, nil, err
 	}
 	return p.insert(k, program, len(source), true), program, nil
 }
 
-// Prepare makes sure that source compiles to the program with the key, and
-// keeps the program: in place of others if keep, else only if there is room.
-// Its errors are those of the engine, and Invalid for an unknown one.
-func (p *Programs) Prepare(k Key, source []byte, keep bool) error {
+// Prepare makes sure that source compiles to the program with the key and these libraries, for the
+// tenant, and keeps the program: in place of others if keep, else only if there is room.
+// Its errors are those of the engine, and Invalid for an unknown one, and for libraries that the tenant's
+// scripts cannot have.
+func (p *Programs) Prepare(tenant string, k Key, source []byte, libraries []script.Library, keep bool) error {
 	if _, program := p.lookup(k); program != nil {
 		return nil
 	}
-	program, err := p.compile(k, source)
+	program, err := p.compile(tenant, k, source, libraries)
 	if err != nil {
 		return err
 	}
@@ -192,12 +196,15 @@ func (p *Programs) Prepare(k Key, source []byte, keep bool) error {
 }
 
 // Check is Prepare without keeping anything, for programs that run elsewhere.
-func (p *Programs) Check(k Key, source []byte) error {
+func (p *Programs) Check(tenant string, k Key, source []byte, libraries []script.Library) error {
 	eng, err := p.engine(k)
+	if err == nil {
+		err = checkLibraries(tenant, k, libraries)
+	}
 	if err != nil {
 		return err
 	}
-	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint})
+	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: libraries})
 }
 
 // Has reports whether the program is compiled and kept.
@@ -224,12 +231,23 @@ func (p *Programs) lookup(k Key) (*entry, engine.Program) {
 	return e, *e.program.Load()
 }
 
-func (p *Programs) compile(k Key, source []byte) (engine.Program, error) {
+func (p *Programs) compile(tenant string, k Key, source []byte, libraries []script.Library) (engine.Program, error) {
 	eng, err := p.engine(k)
+	if err == nil {
+		err = checkLibraries(tenant, k, libraries)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return eng.Compile(engine.Source{Code: source, Entrypoint: k.Entrypoint})
+	return eng.Compile(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: libraries})
+}
+
+// checkLibraries refuses libraries that are not those of the key, or not the tenant's.
+func checkLibraries(tenant string, k Key, libraries []script.Library) error {
+	if script.DigestOfLibraries(libraries) != k.Libraries {
+		return script.Errorf(script.Invalid, "libraries", "the version comes with other libraries than it says: publish it again")
+	}
+	return script.CheckLibraries(script.Name{Tenant: tenant}, libraries)
 }
 
 func (p *Programs) engine(k Key) (engine.Engine, error) {

@@ -5,6 +5,7 @@ import (
 	"unique"
 
 	"github.com/scriptorium-dev/scriptorium/agent/meter"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -28,6 +29,10 @@ type Release struct {
 	OnError *script.OnError
 	// Decisions are nil for those of the tenant.
 	Decisions *script.Decisions
+	Libraries []script.Library
+	Library   bool
+	// Personal makes it the personal version of another script, or is nil. Nobody changes it.
+	Personal *script.Personal
 
 	// Candidate of the release, or nil. Nobody changes it.
 	Candidate *script.Candidate
@@ -36,21 +41,28 @@ type Release struct {
 	// StepCalls are those of what Runs here in the candidate's step, if the plan compares the
 	// candidate with the active version; nil otherwise.
 	StepCalls *StepCounts
-	// Keyed is the candidate, if the keys of calls decide whether they run it here; nil otherwise. It
-	// has the rest of the release, too, and no Keyed of its own.
-	Keyed *Release
+	// Split is the candidate, if it runs here for a part of the calls: for those whose keys say so, or
+	// in the shadow of some; nil otherwise. It has the rest of the release, too, and no Split of its own.
+	Split *Release
+	// Shadow is what the calls of Split found, if it runs in the shadow of calls; nil otherwise.
+	Shadow *shadow.Counts
+	// Found is Shadow, or that of the last shadow step of the candidate; nil if there was none here.
+	Found *shadow.Counts
 	// Meter is where the calls of the script are counted; nil until one has ended. Who counts them sets it.
 	Meter atomic.Pointer[meter.Cell]
 
-	keys     byKey
-	plan     *script.Plan    // of the release, if it compares or names a key, and applies to the candidate; nil otherwise
-	active   *script.Edition // of the release, unless Runs is it; without its source and tests
-	limits   script.Limits   // as they were set
-	editions []edition
-	made     wire.Sum              // its fingerprint when it was made
-	counted  wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
-	chained  [2]event              // in whose chains the table has it; guarded by Table.writing
-	entry    atomic.Pointer[entry] // of the active program, while it is compiled
+	idle            *Counts // of the candidate, if it ran here in an earlier step of the attempt, and does not now
+	keys            byKey
+	shadowed        uint32          // the threshold of the random numbers of calls that Split shadows
+	comparesLatency bool            // see ComparesLatency
+	plan            *script.Plan    // of the release, if it compares, names a key or has shadow steps, and applies to the candidate; nil otherwise
+	active          *script.Edition // of the release, unless Runs is it; without its source and tests
+	limits          script.Limits   // as they were set
+	editions        []edition
+	made            wire.Sum              // its fingerprint when it was made
+	counted         wire.Sum              // its fingerprint, as the table's sum has it; guarded by Table.writing
+	chained         [2]event              // in whose chains the table has it; guarded by Table.writing
+	entry           atomic.Pointer[entry] // of the active program, while it is compiled
 }
 
 // edition is what running a retained version takes.
@@ -70,11 +82,13 @@ type edition struct {
 func NewRelease(r script.Release) *Release { return newRelease(r, r.Active, r.Settings.Spec) }
 
 // NewReleaseOn returns r, which is not deleted, ready to be called on the agent: Runs is what
-// r.RunsOn says, and Keyed what r.KeysOn does.
+// r.RunsOn says, and Split what r.KeysOn or r.ShadowsOn does.
 func NewReleaseOn(agent script.Agent, r script.Release) *Release {
 	live := newRelease(r, r.RunsOn(agent), r.SpecOn(agent))
 	if threshold := r.KeysOn(agent); threshold > 0 {
 		live.splitByKey(&r, threshold)
+	} else if threshold := r.ShadowsOn(agent); threshold > 0 {
+		live.splitShadow(&r, threshold)
 	}
 	return live
 }
@@ -91,6 +105,9 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		Config:    spec.Config,
 		OnError:   onErrorOf(spec),
 		Decisions: spec.Decisions,
+		Libraries: spec.Libraries,
+		Library:   spec.Library,
+		Personal:  spec.Personal,
 		limits:    spec.Limits,
 		editions:  make([]edition, len(r.Retained)),
 	}
@@ -103,7 +120,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 			live.active.Spec.Tests = nil
 		}
 		plan := r.Plan()
-		if c.Set == nil && (plan.Compares() || plan.Key != "") { // a change set has its plan with it
+		if c.Set == nil && (plan.Compares() || plan.Key != "" || plan.Shadows()) { // a change set has its plan with it
 			live.plan = new(*plan)
 		}
 		if plan.Compares() && c.Step > 0 && c.Failed == "" {
@@ -113,7 +130,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 	for i, v := range r.Retained {
 		e := &live.editions[i]
 		e.number, e.size, e.signature, e.spec, e.specSize = v.Number, v.Size, v.Signature, v.Spec, v.SpecSize
-		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest}
+		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest, Libraries: v.Libraries}
 	}
 	live.made = live.Fingerprint()
 	live.counted = live.made
@@ -121,9 +138,9 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 }
 
 // Fingerprint returns wire.Fingerprint of the release as it is in memory now: not all
-// limits are in it. If Keyed is not what it was made as, it is that of Keyed.
+// limits are in it. If Split is not what it was made as, it is that of Split.
 func (r *Release) Fingerprint() wire.Sum {
-	if k := r.Keyed; k != nil {
+	if k := r.Split; k != nil {
 		if now := k.Fingerprint(); now != k.made {
 			return now
 		}
@@ -178,7 +195,7 @@ func (r *Release) runsCandidate() bool {
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries, Personal: r.Personal}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}
@@ -220,7 +237,7 @@ func intern(s string) string { return unique.Make(s).Value() }
 func (e *edition) version() script.Version {
 	return script.Version{
 		Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint, Signature: e.signature,
-		Spec: e.spec, SpecSize: e.specSize,
+		Spec: e.spec, SpecSize: e.specSize, Libraries: e.key.Libraries,
 	}
 }
 

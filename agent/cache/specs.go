@@ -18,6 +18,9 @@ type Running struct {
 	OnError *script.OnError // nil for the default
 	// Decisions are nil for those of the tenant.
 	Decisions *script.Decisions
+	// Libraries are what the program is compiled with. Nobody calls a Library.
+	Libraries []script.Library
+	Library   bool
 
 	// signed is what a publisher has to have signed; nil if that was seen to when the release
 	// went live.
@@ -25,7 +28,7 @@ type Running struct {
 }
 
 func running(s script.Spec) Running {
-	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s), Decisions: s.Decisions}
+	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s), Decisions: s.Decisions, Libraries: s.Libraries, Library: s.Library}
 }
 
 // size estimates the memory that r takes.
@@ -33,6 +36,9 @@ func (r Running) size() int {
 	n := overhead + len(r.Config) + r.Decisions.Size()
 	if r.OnError != nil {
 		n += len(r.OnError.Body)
+	}
+	for _, l := range r.Libraries {
+		n += len(l.Source)
 	}
 	return n
 }
@@ -118,5 +124,5 @@ func (r *Release) Here(number uint64) (with Running, known bool) {
 }
 
 func (r *Release) here() Running {
-	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions}
+	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions, Libraries: r.Libraries, Library: r.Library}
 }

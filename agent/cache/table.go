@@ -35,6 +35,8 @@ type Table struct {
 type view struct {
 	releases [shards]map[string]*Release // by "tenant/name"
 	chains   [shards]map[event]*chain
+
+	personals personals
 }
 
 // NewTable returns an empty table.
@@ -80,7 +82,9 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	before, changed, chains := t.live.Load(), map[uint64]map[string]*Release{}, map[event]struct{}{}
+	personals := personalsEdit{personals: before.personals}
 	replace := func(name string, old, with *Release) {
+		personals.replace(old, with)
 		if old != nil {
 			t.sum.Remove(old.counted)
 			t.past.keep(old)
@@ -118,6 +122,7 @@ func (t *Table) Update(put []*Release, gone []script.Name) {
 		delete(t.candidates, name)
 	}
 	after := *before
+	after.personals = personals.personals
 	for i, m := range changed {
 		t.count.Add(int64(len(m) - len(before.releases[i])))
 		after.releases[i] = m

@@ -54,7 +54,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 		var f meter.Figures
 		p.cell.Read(&f)
 		c.send(metrics, p.name, &f)
-		for ; r != nil && !r.Untried(); r = r.Keyed {
+		for ; r != nil && !r.Untried(); r = r.Split {
 			metrics <- prometheus.MustNewConstMetric(infoDesc, prometheus.GaugeValue, 1, p.name.Tenant, p.name.Script, strconv.FormatUint(r.Runs.Number, 10))
 		}
 	}

@@ -23,7 +23,7 @@ func (x *Executor) Chain(dst []gateway.Link, tenant, event string, attributes *s
 	before, inTurn := len(dst), true
 	for _, live := range releases {
 		r := live
-		if live.Keyed != nil {
+		if live.Split != nil {
 			r = live.For(call.KeyFrom(live.KeySource()))
 		}
 		if r.Trigger.Event != event || !r.Trigger.Match.Matches(attributes) {

@@ -3,9 +3,11 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -48,6 +50,11 @@ type Config struct {
 	MaxWaiting int
 	// Observers see each call when it has ended, in this order.
 	Observers []Observer
+	// Shadowing, if not nil, is called before what runs of the release is loaded or run in the shadow of a
+	// call, which is done only if ok; leave is called after. A release with a Split is the live one.
+	Shadowing func(r *cache.Release) (leave func(), ok bool)
+	// Log gets what goes wrong in the shadow of calls; nil means the default logger.
+	Log *slog.Logger
 	// Profiles are those of scripts that run; nil if there are never any.
 	Profiles *profile.Profiles
 	// Metrics gets the executor's metrics, if not nil.
@@ -68,6 +75,8 @@ type Executor struct {
 	metrics   *metrics
 	observers []Observer
 	profiles  *profile.Profiles
+	shadows   shadows
+	log       *slog.Logger
 	// calls keeps what a call hands to its engine, since handing it over would
 	// allocate it anew each time.
 	calls sync.Pool
@@ -104,6 +113,7 @@ func New(cfg Config) (*Executor, error) {
 		roots:     cfg.Publishers,
 		observers: cfg.Observers,
 		profiles:  cfg.Profiles,
+		log:       cmp.Or(cfg.Log, slog.Default()),
 		gate:      admission.New(admission.Config{Running: cfg.MaxRunning, Waiting: cfg.MaxWaiting}),
 		calls:     sync.Pool{New: func() any { return new(call) }},
 	}
@@ -113,6 +123,7 @@ func New(cfg Config) (*Executor, error) {
 	if x.tenants == nil {
 		x.tenants = func(string) script.TenantSettings { return script.TenantSettings{} }
 	}
+	x.shadows.init(x, cfg.Shadowing)
 	x.compiles = newCompiles(cfg.MaxRunning, cfg.MaxWaiting, x.tenants)
 	m, err := newMetrics(cfg.Metrics, x)
 	if err != nil {
@@ -131,6 +142,9 @@ func (x *Executor) Execute(ctx context.Context, asked *gateway.Call, reply *gate
 	end := time.Now()
 	x.answered(end, err, reply)
 	err = x.observe(ctx, c, asked, reply, err, start, end)
+	if r := c.ended.Release; r != nil && r.Shadow != nil {
+		x.shadows.offer(c, asked, reply, err, start)
+	}
 	x.metrics.called(err, end.Sub(start))
 	return err
 }
@@ -283,7 +297,7 @@ func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, re
 	if reply.Version == r.Runs.Number {
 		program, err = x.programs.Of(ctx, r, x.compiles)
 	} else {
-		program, err = x.programs.Get(ctx, r.Name.Tenant, key, x.compiles)
+		program, err = x.programs.Get(ctx, r.Name.Tenant, key, with.Libraries, x.compiles)
 	}
 	if err != nil {
 		return loaded{}, unloaded(err, r.Name, reply.Version)
@@ -314,6 +328,9 @@ func (x *Executor) vetted(ctx context.Context, r *cache.Release, number uint64, 
 	}
 	if with, err = x.programs.Running(ctx, r, reply.Version); err != nil {
 		return key, with, unloaded(err, r.Name, reply.Version)
+	}
+	if with.Library {
+		return key, with, script.IsLibrary(r.Name)
 	}
 	if err = r.MayRun(reply.Version, with, trust); err != nil {
 		reply.Version, reply.Digest = 0, script.Digest{}

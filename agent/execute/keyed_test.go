@@ -71,9 +71,9 @@ func TestCallsByKey(t *testing.T) {
 			if err := n.Execute(t.Context(), &c.call, &reply); err != nil {
 				t.Fatal(err)
 			}
-			calls, _ := live.Keyed.Calls.Read()
+			calls, _ := live.Split.Calls.Read()
 			var all uint64
-			for _, counts := range []*cache.StepCounts{live.Keyed.StepCalls, live.Besides()} {
+			for _, counts := range []*cache.StepCounts{live.Split.StepCalls, live.Besides()} {
 				if n := counts.Read(); n != nil {
 					all += n.Calls()
 				}
@@ -90,7 +90,7 @@ func TestCallsByKey(t *testing.T) {
 	if got, _, err := ask(t, n.Trials(), "acme/route@2"); err != nil || got != "two" {
 		t.Errorf("a test answers %q, %v", got, err)
 	}
-	if calls, _ := live.Keyed.Calls.Read(); calls != 0 {
+	if calls, _ := live.Split.Calls.Read(); calls != 0 {
 		t.Error("a test is counted")
 	}
 }
@@ -147,7 +147,7 @@ func TestAChainByKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				var chain []string
-				before, _ := live.Keyed.Calls.Read()
+				before, _ := live.Split.Calls.Read()
 				for _, l := range links {
 					chain = append(chain, fmt.Sprintf("%s@%d", l.Script.Script, l.Version))
 					var reply gateway.Reply
@@ -156,7 +156,7 @@ func TestAChainByKey(t *testing.T) {
 						t.Errorf("%s: version %d runs, %v", l.Script, reply.Version, err)
 					}
 				}
-				after, _ := live.Keyed.Calls.Read()
+				after, _ := live.Split.Calls.Read()
 				if got := strings.Join(chain, " "); got != want {
 					t.Errorf("key %q: %q, want %q", key, got, want)
 				}

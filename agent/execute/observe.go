@@ -80,7 +80,7 @@ func (e *Ended) of(asked *gateway.Call, r *cache.Release, number uint64) {
 		return
 	}
 	if number == 0 {
-		if r.Keyed != nil && editionOf(asked) == nil {
+		if r.Split != nil && editionOf(asked) == nil {
 			r = r.For(asked.KeyFrom(r.KeySource()))
 		}
 		number = r.Runs.Number

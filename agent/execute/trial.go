@@ -47,8 +47,10 @@ func (x *Executor) pick(asked *gateway.Call, trial bool) (r *cache.Release, numb
 	switch {
 	case err != nil || trial || r.Candidate == nil:
 		return r, number, false, err
-	case r.Keyed == nil:
+	case r.Split == nil:
 		return r, number, true, nil
+	case r.Shadow != nil: // the shadow counts the calls of both versions
+		return r, number, false, nil
 	case number != 0:
 		return r, number, false, nil
 	}

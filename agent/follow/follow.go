@@ -237,6 +237,8 @@ type Trial struct {
 	// ActiveCalls are likewise those of the active version, if the keys of calls decide which of the two
 	// they run. StepCalls are those of the candidate then.
 	ActiveCalls *script.StepCalls
+	// Shadow is what the agent found in the shadow of calls; nil if that is nothing.
+	Shadow *script.ShadowCalls
 }
 
 // Follower follows the feed of one registry.

@@ -28,7 +28,7 @@ func trialsOf(trials []Trial) []*eventv1.Trial {
 	failed := 0
 	for _, t := range trials {
 		m := &eventv1.Trial{
-			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls, ProcessEnded: t.ProcessEnded,
+			Key: t.Key, Version: t.Version, Attempt: t.Attempt, Spec: wire.FromDigest(t.Spec), Tested: t.Tested, Calls: t.Calls, FailedCalls: t.FailedCalls, ProcessEnded: t.ProcessEnded, Shadow: wire.FromShadowCalls(t.Shadow),
 		}
 		if t.Err == nil {
 			most := maxAllCalls / len(trials)

@@ -80,7 +80,7 @@ func (t *tenant) keyed(call *gateway.Call) (key, ref string) {
 		return call.KeyFrom(r.KeySource()), script.Ref{Name: r.Name, Version: r.Runs.Number}.String()
 	}
 	r := t.pool.cfg.Node.Table.Get(call.Script) // nil if it names a version
-	if r == nil || r.Keyed == nil {
+	if r == nil || r.Split == nil {
 		return call.KeyFrom(""), call.Script
 	}
 	key = call.KeyFrom(r.KeySource())

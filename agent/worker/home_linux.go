@@ -9,6 +9,8 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
+	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
@@ -24,8 +26,9 @@ type home struct {
 	server *grpcguard.Server
 	tenant atomic.Pointer[tenant] // nil until the process has one
 	asked  *rate.Limiter          // requests; who asks for more a second waits
-	sent   *rate.Limiter          // bytes of contents
-	ran    *rate.Limiter          // microseconds that calls ran: of each second as many as there are processors
+	kept   shadow.Kept
+	sent   *rate.Limiter // bytes of contents
+	ran    *rate.Limiter // microseconds that calls ran: of each second as many as there are processors
 }
 
 // Bounds of what a process may ask of the agent. What one needs is far below: each source
@@ -129,6 +132,7 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		if r == nil || r.Candidate == nil || r.Candidate.Version.Number != c.GetVersion() || r.Candidate.Attempt != c.GetAttempt() {
 			continue // of an attempt that is over
 		}
+		h.addShadow(r, c)
 		if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil && r.Besides() != nil && besides.Calls() <= maxCalls {
 			r.Besides().Add(*besides)
 		}
@@ -141,6 +145,23 @@ func (h *home) Count(ctx context.Context, req *workerv1.CountRequest) (*workerv1
 		}
 	}
 	return &workerv1.CountResponse{}, nil
+}
+
+// addShadow adds what the process found in the shadow of calls, unless that is of a step that is over.
+func (h *home) addShadow(r *cache.Release, c *workerv1.Count) {
+	calls := wire.ToShadowCalls(c.GetShadow())
+	if r.Shadow == nil || calls != nil && calls.Step != r.Shadow.Step {
+		return
+	}
+	if calls != nil && calls.Compared() <= maxCalls && calls.Dropped <= maxCalls {
+		r.Shadow.Add(*calls)
+	}
+	if c.GetFindings() == nil {
+		return
+	}
+	h.kept.Use(r.Shadow)
+	found := wire.ToFindings(c.GetFindings())
+	r.Shadow.AddFindings(&found)
 }
 
 // Bounds of what one request says of all calls: of how many scripts, and for how long they ran before it was said.

@@ -62,14 +62,14 @@ func TestACandidateByKeyEndsTheProcess(t *testing.T) {
 		if got, err := call(in); err == nil {
 			t.Fatalf("the candidate answers %s", got)
 		}
-		if !w.until(live.Keyed.Calls.Ended) {
+		if !w.until(live.Split.Calls.Ended) {
 			t.Fatal("the candidate has not lost its process")
 		}
 	}
 	if !w.until(func() bool { return len(w.pool.Quarantined()) == 1 }) {
 		t.Fatal("what ends the process each time is not in quarantine")
 	}
-	if _, failed := live.Keyed.Calls.Read(); failed == 0 {
+	if _, failed := live.Split.Calls.Read(); failed == 0 {
 		t.Error("no call of the candidate has failed")
 	}
 	commit(func(r *script.Release) { r.Candidate.Failed = "the agent is lost" })

@@ -20,6 +20,7 @@ const maxNamed = 16
 
 // reap logs why the process died, and finds the script to blame. If a test ran, it blames no
 // script: the test may have killed the process, and the error of the test's own call says so.
+// If candidates ran in the shadow of calls, it blames these, and no live script.
 func (t *tenant) reap(p *process) {
 	why, marks := p.reason(), p.ranAtTheEnd()
 	p.end.why, p.end.ran = why, marks
@@ -34,7 +35,7 @@ func (t *tenant) reap(p *process) {
 	running, trial := t.ranAtTheEnd(marks)
 	t.pool.cfg.Log.Error("the process of a tenant died", "tenant", t.name, "pid", pid, "reason", string(why),
 		"state", state, "scripts", len(running), "running", some(maps.Keys(running)), "test", trial, "error", errors.New(first), "output", more)
-	if trial {
+	if t.shadowEnded(marks, why.blames(1), len(running) == 0 && !trial) || trial {
 		return
 	}
 	if why.blames(1) {
@@ -43,6 +44,28 @@ func (t *tenant) reap(p *process) {
 	if why.blames(len(running)) {
 		t.died(running)
 	}
+}
+
+// shadowEnded reports whether a candidate ran in the shadow of calls. If its process ended for a reason of
+// the scripts', it has lost that; alone, also a call. t.mu is held.
+func (t *tenant) shadowEnded(marks map[link.Mark]bool, blames, alone bool) (ran bool) {
+	if len(marks) == 0 {
+		return false
+	}
+	for r := range t.pool.cfg.Node.Table.All() {
+		if r.Name.Tenant != t.name || !marks[link.MarkShadow(r.Name)] {
+			continue
+		}
+		ran = true
+		if r.Shadow == nil || !blames {
+			continue // it is given up already
+		}
+		r.OfCandidate().Calls.End()
+		if alone { // shadows run one at a time
+			r.NoteDeath()
+		}
+	}
+	return ran
 }
 
 // noteEnd notes that the candidates which run here have lost their process: the one to blame, or
@@ -205,7 +228,7 @@ func (t *tenant) runsAlready(r *script.Release) bool {
 		return false
 	}
 	agent := t.pool.cfg.Node.Agent
-	if was, is := live.Keyed, r.KeysOn(agent) > 0; (was != nil) != is || is && !was.Runs.SameProgram(r.Candidate.Version) {
+	if was, is := live.Split, r.SplitsOn(agent); (was != nil) != is || is && !was.Runs.SameProgram(r.Candidate.Version) {
 		return false
 	}
 	spec := r.SpecOn(agent)

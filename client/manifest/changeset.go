@@ -19,8 +19,8 @@ import (
 const ChangeSetKind = "ChangeSet"
 
 var (
-	changeSetFields = []string{"tenantId", "scripts", "values", "rollout"}
-	valueFields     = []string{"file", "text", "json"} // one of them
+	changeSetFields = fieldsOf[ChangeSetSpec]()
+	valueFields     = fieldsOf[ChangeSetValue]() // one of them
 )
 
 const (

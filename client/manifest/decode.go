@@ -34,7 +34,7 @@ var (
 	}
 	specFields = []string{
 		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
-		"trigger", "onError", "log", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature",
+		"trigger", "onError", "log", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature", "library",
 	}
 	sourceFields = []string{"script", "source", "sourceFile"} // one of them
 	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
@@ -126,6 +126,7 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	m.Settings.Config = d.config(fields["config"], "spec.config")
 	m.Settings.Rollout = d.rollout(fields["rollout"], rolloutField, m.Name)
 	m.Settings.Tests = d.tests(fields["tests"])
+	d.library(fields, m)
 	if n := fields["signature"]; n != nil {
 		m.Signature, _ = d.text(n, signatureField)
 	}

@@ -14,6 +14,8 @@ type Error struct {
 	Field   string // the path of the field, such as "spec.limits.timeout", or ""
 	Message string // says what to do where that is known
 	Err     error  // the cause, or nil
+	// Stack is that of the cause, with lines of File; nil if it has none, or if its lines are not lines of File.
+	Stack []script.Frame
 }
 
 // Error returns "file:line:column: field: message", leaving out what is unknown.

@@ -71,6 +71,13 @@ func (m *Manifest) TestPosition(i int) (file string, line int) {
 	return m.File, m.fields[fmt.Sprintf("%s[%d]", testsField, i)].line
 }
 
+// SourceLine returns the file and the line in which a line of the source stands; ok is false if the source is written in
+// a form whose lines are not lines of the file.
+func (m *Manifest) SourceLine(line int) (file string, inFile int, ok bool) {
+	file, inFile, _, note := m.locate(line, 1)
+	return file, inFile, note == ""
+}
+
 // Locate returns err with its place, an *Error that wraps it, if it is about the
 // source or about a field of the manifest: a *script.Error of a compiler or of the
 // registry. An error in the source without a line is where the entrypoint is
@@ -99,10 +106,16 @@ func (m *Manifest) Locate(err error) error {
 
 func (m *Manifest) inSource(line, column int, message string, err error) error {
 	file, line, column, note := m.locate(line, column)
+	e := &Error{File: file, Line: line, Column: column, Message: message, Err: err}
 	if note != "" {
-		message += " (" + note + ")"
+		e.Message += " (" + note + ")"
+		return e
 	}
-	return &Error{File: file, Line: line, Column: column, Message: message, Err: err}
+	for _, f := range script.AsError(err).Stack {
+		_, f.Line, _, _ = m.locate(f.Line, 0)
+		e.Stack = append(e.Stack, f)
+	}
+	return e
 }
 
 func (m *Manifest) inField(at place, field, message string, err error) error {

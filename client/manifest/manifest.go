@@ -63,12 +63,14 @@ type Manifest struct {
 // Publish returns the request that makes the registry's script what the
 // manifest says: source, settings, pin and whether it is enabled.
 func (m *Manifest) Publish() registryclient.PublishRequest {
+	settings := m.Settings
+	settings.Libraries = nil // the registry finds them
 	return registryclient.PublishRequest{
 		Name:       m.Name,
 		Source:     m.Source,
 		Engine:     Engine,
 		Entrypoint: new(m.Entrypoint),
-		Settings:   new(m.Settings),
+		Settings:   &settings,
 		Enabled:    new(m.Enabled),
 		Pin:        new(m.Pin),
 		Signature:  m.Signature,

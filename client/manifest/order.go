@@ -1,9 +1,13 @@
 package manifest
 
-import "github.com/scriptorium-dev/scriptorium/script"
+import (
+	"slices"
 
-// InOrder returns the manifests so that each comes behind those that its rollout comes after, and
-// otherwise in the order that they have. Those of a cycle stay where they are.
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// InOrder returns the manifests so that each comes behind those that its rollout comes after and the libraries
+// that it requires, and otherwise in the order that they have. Those of a cycle stay where they are.
 func InOrder(manifests []Manifest) []Manifest {
 	at := make(map[script.Name]int, len(manifests))
 	for i := range manifests {
@@ -16,7 +20,7 @@ func InOrder(manifests []Manifest) []Manifest {
 			return
 		}
 		visited[i] = true
-		for _, name := range manifests[i].Settings.Rollout.After {
+		for _, name := range slices.Concat(manifests[i].Settings.Rollout.After, manifests[i].requires()) {
 			if before, ok := at[name]; ok {
 				visit(before)
 			}

@@ -41,7 +41,8 @@ spec:
   revisionHistoryLimit: 3
   rollout:
     key: request.headers.X-User
-    steps: [{percent: 1, by: key}, {percent: 10, pause: 10m}, {percent: 50}, {selector: {zone: a, topology.kubernetes.io/rack: "7"}}]
+    maxDiffPercent: 0.5
+    steps: [{shadow: 5, pause: 10m}, {percent: 1, by: key}, {percent: 10, pause: 10m}, {percent: 50}, {selector: {zone: a, topology.kubernetes.io/rack: "7"}}]
     maxErrorPercent: 0
     maxErrorIncrease: 0.5
     maxLatencyIncrease: {p50: 5%, p99: 20%}
@@ -90,7 +91,8 @@ func TestParseFull(t *testing.T) {
 		HistoryLimit: 3,
 		Rollout: script.Plan{
 			Key:             "request.headers.x-user",
-			Steps:           []script.Step{{Percent: 1, By: script.ByKey}, {Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}, {Selector: "topology.kubernetes.io/rack=7,zone=a"}},
+			MaxDiffPercent:  new(0.5),
+			Steps:           []script.Step{{Percent: 5, By: script.ByShadow, Pause: 10 * time.Minute}, {Percent: 1, By: script.ByKey}, {Percent: 10, Pause: 10 * time.Minute}, {Percent: 50}, {Selector: "topology.kubernetes.io/rack=7,zone=a"}},
 			MaxErrorPercent: new(0.0), MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20}, ProgressDeadline: 90 * time.Minute, OnDeadline: script.PauseOnDeadline,
 		},
 	}
@@ -205,9 +207,9 @@ func TestParseFaults(t *testing.T) {
 			`m.yaml:9:17: spec.rollout.steps[0].percent: is the text "ten", want a whole number of percent`,
 			"m.yaml:10:7: spec.rollout.steps[1].percent: is missing",
 			"m.yaml:10:15: spec.rollout.steps[1].pause: is the number 5, want a duration",
-			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, by, selector, pause",
+			"m.yaml:10:18: spec.rollout.steps[1].stop: is not a field; the fields here are percent, by, shadow, selector, pause",
 			`m.yaml:11:27: spec.rollout.steps[2].pause: "soon" is not a duration`,
-			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, by, selector, pause",
+			"m.yaml:12:7: spec.rollout.steps[3]: is the number 4, want fields: percent, by, shadow, selector, pause",
 			`m.yaml:13:22: spec.rollout.maxErrorPercent: is the text "5", want a number of percent`,
 		}},
 		{"selectors", spec("  source: return 1\n  rollout:\n    steps:\n    - {selector: a}\n    - {selector: {}}\n    - {selector: {zone: 1, rack: ''}}\n    - {percent: 0, selector: {zone: a b}}\n    - {selector: {zone: a, zone: b}}\n"), []string{
@@ -254,6 +256,8 @@ func TestParseFaults(t *testing.T) {
 		{"much more latency", spec("  source: return 1\n  rollout: {steps: [{percent: 5}], maxLatencyIncrease: {p99: 1001%}}\n"), []string{"spec.rollout.maxLatencyIncrease.p99: 1001 % is not between 1 % and 1000 %"}},
 		{"a deadline that does what nobody knows", spec("  source: return 1\n  rollout: {progressDeadline: 1h, onDeadline: wait}\n"), []string{`m.yaml:7:47: spec.rollout.onDeadline: "wait" is neither abort nor pause`}},
 		{"by something else", spec("  source: return 1\n  rollout: {steps: [{percent: 1, by: user}]}\n"), []string{`m.yaml:7:38: spec.rollout.steps[0].by: "user" is not key: leave it out to take a share of the agents`}},
+		{"a shadow of agents", spec("  source: return 1\n  rollout: {steps: [{shadow: 5, percent: 1}]}\n"), []string{"spec.rollout.steps[0].percent: is not for a shadow step: leave it out"}},
+		{"a shadow after agents", spec("  source: return 1\n  rollout: {steps: [{percent: 1}, {shadow: 5}]}\n"), []string{"spec.rollout.steps[1].shadow: step 1 makes the version live on some agents"}},
 		{"a key of nothing", spec("  source: return 1\n  rollout: {key: user, steps: [{percent: 1, by: key}]}\n"), []string{`m.yaml:7:18: spec.rollout.key: "user" is no part of a request that can be a key: want request.headers.NAME, request.cookies.NAME, request.query_params.NAME or request.remote_addr`}},
 		{"a key that nobody takes", spec("  source: return 1\n  rollout: {key: request.remote_addr, steps: [{percent: 1}]}\n"), []string{"spec.rollout.key: needs a step with by: key"}},
 		{"a pause at no time", spec("  source: return 1\n  rollout: {onDeadline: pause}\n"), []string{"spec.rollout.onDeadline: needs progressDeadline"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -19,8 +20,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestFile is a file with cases for one script, such as route_test.yaml. Only scriptctl test reads it: agents run the
-// tests of the manifest.
+// TestFile is a file with cases for one script, such as route_test.yaml. scriptctl reads it, and agents do not: they
+// run the tests of the manifest.
 type TestFile struct {
 	File   string
 	Script *Manifest
@@ -44,6 +45,13 @@ type TestCase struct {
 
 	// Expect is what the first result must contain, as script.Test has it, and Exactly what it must equal; nil for none.
 	Expect, Exactly json.RawMessage
+	// Results is the JSON array that all results must equal; nil for none.
+	Results json.RawMessage
+	// Golden is the file with the JSON that the first result must equal, which is Exactly; "" for none. Exactly is nil
+	// if there is no such file yet.
+	Golden string
+	// Gateway is what a gateway asks about, in place of Args, and Decision is what the decision must contain; nil for none.
+	Gateway, Decision json.RawMessage
 	// Matches are expressions for texts in the first result, by their JSON pointers.
 	Matches map[string]*regexp.Regexp
 	// Error is the kind of error that the call must end with; "" means none. ErrorLine of the source, if not 0, and
@@ -57,10 +65,10 @@ type TestCase struct {
 var TestTime = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 var (
-	testFileFields  = []string{"script", "name", "defaults", "cases"}
-	worldFields     = []string{"config", "values", "now", "seed"}
-	caseFields      = slices.Concat([]string{"name", "request", "args", "expect", "exactly", "matches", "error"}, worldFields)
-	caseErrorFields = []string{"kind", "line", "message"}
+	testFileFields  = fieldsOf[TestDocument]()
+	worldFields     = fieldsOf[TestWorld]()
+	caseFields      = fieldsOf[TestCaseDocument]()
+	caseErrorFields = fieldsOf[TestError]()
 )
 
 // testFileEnds are how names of test files end.
@@ -251,12 +259,66 @@ func (d *decoder) testCase(n *yaml.Node, path string, c TestCase) TestCase {
 		d.fault(expect, path+".expect", "null cannot be expected: write exactly: null, or leave expect out")
 	}
 	c.Exactly = d.json(valueOf(n, "exactly"), path+".exactly") // null is a value, too
+	_ = d.list(fields["results"], path+".results")             // reports what is no list
+	c.Results = d.json(fields["results"], path+".results")
+	d.golden(fields["golden"], path+".golden", &c)
 	d.matches(fields["matches"], path+".matches", &c)
 	d.caseError(fields["error"], path+".error", &c)
-	if c.Error != "" && (c.Expect != nil || c.Exactly != nil || c.Matches != nil) {
-		d.fault(fields["error"], path+".error", "a call that fails has no result: leave out error, or all of expect, exactly and matches")
+	if c.Error != "" && (c.Expect != nil || c.Exactly != nil || c.Results != nil || c.Golden != "" || c.Matches != nil) {
+		d.fault(fields["error"], path+".error", "a call that fails has no result: leave out error, or all of expect, exactly, results, golden and matches")
 	}
+	d.decision(n, fields, path, &c)
 	return c
+}
+
+// golden reads the file with the result of a case. It need not exist: scriptctl test --update writes it.
+func (d *decoder) golden(n *yaml.Node, path string, c *TestCase) {
+	if n == nil {
+		return
+	}
+	name, ok := d.text(n, path)
+	switch {
+	case !ok:
+		return
+	case c.Exactly != nil:
+		d.fault(n, path, "there is exactly as well: leave out one of the two")
+		return
+	case name == "":
+		d.fault(n, path, "is empty: name the file with the result, such as results/gold.json")
+		return
+	}
+	c.Golden = filepath.Join(d.dir, filepath.FromSlash(name))
+	data, err := ReadFile(c.Golden)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		d.fault(n, path, "%v", err)
+	case !json.Valid(data):
+		d.fault(n, path, "%s is no JSON: mend it, or write it with scriptctl test --update", c.Golden)
+	default:
+		c.Exactly = data
+	}
+}
+
+// decision reads what a gateway asks about, and the decision.
+func (d *decoder) decision(n *yaml.Node, fields map[string]*yaml.Node, path string, c *TestCase) {
+	gateway, decision := fields["gateway"], fields["decision"]
+	switch {
+	case gateway == nil && decision == nil:
+		return
+	case gateway == nil:
+		d.fault(decision, path+".decision", "there is no gateway: add what a gateway asks about, such as gateway: {uri: /cart}")
+		return
+	case decision == nil:
+		d.fault(gateway, path+".gateway", "there is no decision: add what it must have, such as decision: {allow: true}")
+		return
+	}
+	for _, other := range []string{"request", "args", "expect", "exactly", "results", "golden", "matches", "error"} {
+		if valueOf(n, other) != nil {
+			d.fault(valueOf(n, other), path+"."+other, "a case with a gateway has no %s: decision says all that the gateway does, and its reason is the kind of error", other)
+		}
+	}
+	c.Gateway, c.Decision = d.json(gateway, path+".gateway"), d.json(decision, path+".decision")
 }
 
 func (d *decoder) arguments(request, args *yaml.Node, path string, c *TestCase) {

@@ -43,6 +43,7 @@ cases:
   seed: 7
   expect: {x: 1}
   exactly: null
+  results: [null, {x: [1]}]
   matches: {/x/0: ^a}
 - {name: defaults}
 - {name: fails, request: [], error: SCRIPT}
@@ -58,7 +59,7 @@ cases:
 	switch {
 	case all.Line != 7 || len(all.Args) != 2 || string(all.Args[1]) != `{"b":null}` || string(all.Config) != `{"a":2}` || all.Seed != 7:
 		t.Errorf("the first case is %+v", all)
-	case string(all.Values["backend"]) != "down" || string(all.Values["region"]) != "eu" || string(all.Exactly) != "null" || !all.Matches["/x/0"].MatchString("ab"):
+	case string(all.Values["backend"]) != "down" || string(all.Values["region"]) != "eu" || string(all.Exactly) != "null" || string(all.Results) != `[null,{"x":[1]}]` || !all.Matches["/x/0"].MatchString("ab"):
 		t.Errorf("the first case is %+v", all)
 	case !rest.Now.Equal(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)) || string(rest.Config) != `{"a":1}` || string(rest.Values["backend"]) != "up" || string(rest.Args[0]) != "{}" || rest.Exactly != nil:
 		t.Errorf("the second case is %+v", rest)
@@ -87,29 +88,33 @@ var manyValues = func() (fields string) {
 func TestFaultsOfTestFiles(t *testing.T) {
 	const one = "cases: [{name: a}]\n"
 	for name, tt := range map[string]struct{ file, text, want string }{
-		"nothing":          {"route_test.yaml", "", "is empty: add cases"},
-		"no case":          {"route_test.yaml", "cases: []", "cases: has no case"},
-		"two documents":    {"route_test.yaml", one + "---\n" + one, "has several documents"},
-		"no script":        {"cart_test.yaml", one, "cart.yaml: cannot be read"},
-		"a bad script":     {"route_test.yaml", "script: bad.yaml\n" + one, ":1:9: script: the manifest cannot be read"},
-		"two scripts":      {"route_test.yaml", "script: two.yaml\n" + one, "has 2 scripts, name one"},
-		"another script":   {"route_test.yaml", "script: two.yaml\nname: acme/cart\n" + one, `has no script "acme/cart"`},
-		"an unknown field": {"route_test.yaml", "cases: [{name: a, expects: 1}]", "cases[0].expects: is not a field"},
-		"no name":          {"route_test.yaml", "cases: [{}]", "cases[0].name: is missing"},
-		"a name twice":     {"route_test.yaml", "cases:\n- {name: a}\n- {name: a}", "the case in line 2 has the same name"},
-		"two arguments":    {"route_test.yaml", "cases: [{name: a, request: 1, args: [1]}]", "there is request as well"},
-		"an expression":    {"route_test.yaml", "cases: [{name: a, matches: {/a: '('}}]", "is no RE2 expression"},
-		"a path":           {"route_test.yaml", "cases: [{name: a, matches: {a.b: x}}]", "is no JSON pointer"},
-		"a kind":           {"route_test.yaml", "cases: [{name: a, error: BOOM}]", `"BOOM" is no kind of error`},
-		"no kind":          {"route_test.yaml", "cases: [{name: a, error: {line: 1}}]", "cases[0].error.kind: is missing"},
-		"both":             {"route_test.yaml", "cases: [{name: a, error: SCRIPT, expect: 1}]", "a call that fails has no result"},
-		"a time":           {"route_test.yaml", "cases: [{name: a, now: noon}]", "want a time such as"},
-		"a value":          {"route_test.yaml", "cases: [{name: a, values: {k: 1}}]", "want text: put it in quotes"},
-		"a config":         {"route_test.yaml", "cases: [{name: a, config: 1}]", "cases[0].config: is the number 1, want an object"},
-		"an empty script":  {"route_test.yaml", `script: ""` + "\n" + one, ":1:9: script: is empty"},
-		"an empty name":    {"route_test.yaml", `cases: [{name: ""}]`, "cases[0].name: is empty"},
+		"nothing":              {"route_test.yaml", "", "is empty: add cases"},
+		"no case":              {"route_test.yaml", "cases: []", "cases: has no case"},
+		"two documents":        {"route_test.yaml", one + "---\n" + one, "has several documents"},
+		"no script":            {"cart_test.yaml", one, "cart.yaml: cannot be read"},
+		"a bad script":         {"route_test.yaml", "script: bad.yaml\n" + one, ":1:9: script: the manifest cannot be read"},
+		"two scripts":          {"route_test.yaml", "script: two.yaml\n" + one, "has 2 scripts, name one"},
+		"another script":       {"route_test.yaml", "script: two.yaml\nname: acme/cart\n" + one, `has no script "acme/cart"`},
+		"an unknown field":     {"route_test.yaml", "cases: [{name: a, expects: 1}]", "cases[0].expects: is not a field"},
+		"no name":              {"route_test.yaml", "cases: [{}]", "cases[0].name: is missing"},
+		"a name twice":         {"route_test.yaml", "cases:\n- {name: a}\n- {name: a}", "the case in line 2 has the same name"},
+		"two arguments":        {"route_test.yaml", "cases: [{name: a, request: 1, args: [1]}]", "there is request as well"},
+		"an expression":        {"route_test.yaml", "cases: [{name: a, matches: {/a: '('}}]", "is no RE2 expression"},
+		"a path":               {"route_test.yaml", "cases: [{name: a, matches: {a.b: x}}]", "is no JSON pointer"},
+		"a kind":               {"route_test.yaml", "cases: [{name: a, error: BOOM}]", `"BOOM" is no kind of error`},
+		"no kind":              {"route_test.yaml", "cases: [{name: a, error: {line: 1}}]", "cases[0].error.kind: is missing"},
+		"both":                 {"route_test.yaml", "cases: [{name: a, error: SCRIPT, expect: 1}]", "a call that fails has no result"},
+		"a time":               {"route_test.yaml", "cases: [{name: a, now: noon}]", "want a time such as"},
+		"a value":              {"route_test.yaml", "cases: [{name: a, values: {k: 1}}]", "want text: put it in quotes"},
+		"a config":             {"route_test.yaml", "cases: [{name: a, config: 1}]", "cases[0].config: is the number 1, want an object"},
+		"an empty script":      {"route_test.yaml", `script: ""` + "\n" + one, ":1:9: script: is empty"},
+		"an empty name":        {"route_test.yaml", `cases: [{name: ""}]`, "cases[0].name: is empty"},
+		"one result":           {"route_test.yaml", "cases: [{name: a, results: {x: 1}}]", "cases[0].results: is an object, want a list"},
+		"results of a failure": {"route_test.yaml", "cases: [{name: a, error: SCRIPT, results: []}]", "a call that fails has no result"},
+		"results of a gateway": {"route_test.yaml", "cases: [{name: a, gateway: {uri: /}, decision: {allow: true}, results: []}]", "a case with a gateway has no results"},
 		// An expectation that nothing is compared with would pass.
 		"expect nothing": {"route_test.yaml", "cases: [{name: a, expect: }]", "cases[0].expect: null cannot be expected: write exactly: null"},
+		"no results":     {"route_test.yaml", "cases: [{name: a, results: }]", "cases[0].results: is empty"},
 		"match nothing":  {"route_test.yaml", "cases: [{name: a, matches: {}}]", "cases[0].matches: is empty"},
 		"no expression":  {"route_test.yaml", "cases: [{name: a, matches: {/a: }}]", "cases[0].matches./a: is empty"},
 		"no error":       {"route_test.yaml", "cases:\n- name: a\n  error:\n", ":3:3: cases[0].error: is empty"},

@@ -15,8 +15,8 @@ import (
 
 // The fields of what a new version goes through before it is live.
 var (
-	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "onDeadline", "after", "key"}
-	stepFields    = []string{"percent", "by", "selector", "pause", "approval", "gate"}
+	rolloutFields = []string{"steps", "maxErrorPercent", "maxErrorIncrease", "maxDiffPercent", "maxLatencyIncrease", "minCalls", "failureLimit", "tolerate", "progressDeadline", "onDeadline", "after", "key"}
+	stepFields    = []string{"percent", "by", "shadow", "selector", "pause", "approval", "gate"}
 	gateFields    = []string{"prometheus", "webhook", "query", "min", "max"}
 	testFields    = []string{"name", "request", "expect", "error"}
 	percentiles   = []string{"p50", "p95", "p99"}
@@ -40,6 +40,9 @@ func (d *decoder) rollout(n *yaml.Node, path string, of ...script.Name) script.P
 	var plan script.Plan
 	if most := fields["maxErrorPercent"]; most != nil {
 		plan.MaxErrorPercent = new(d.percent(most, path+".maxErrorPercent"))
+	}
+	if most := fields["maxDiffPercent"]; most != nil {
+		plan.MaxDiffPercent = new(d.percent(most, path+".maxDiffPercent"))
 	}
 	if most := fields["maxErrorIncrease"]; most != nil {
 		plan.MaxErrorIncrease = new(d.percent(most, path+".maxErrorIncrease"))
@@ -132,6 +135,13 @@ func (d *decoder) step(n *yaml.Node, path string) (s script.Step) {
 	}
 	s.By = d.by(fields["by"], path+".by")
 	switch {
+	case fields["shadow"] != nil:
+		s.By, s.Percent = script.ByShadow, d.whole(fields["shadow"], path+".shadow", "percent")
+		for _, other := range []string{"percent", "by"} {
+			if n := fields[other]; n != nil {
+				d.fault(n, path+"."+other, "is not for a shadow step: leave it out")
+			}
+		}
 	case fields["percent"] != nil:
 		s.Percent = d.whole(fields["percent"], path+".percent", "percent")
 		if s.Percent == 0 && fields["selector"] != nil {

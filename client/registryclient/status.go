@@ -92,6 +92,8 @@ type Trials struct {
 	Running        int // agents that run it, and say so
 	// Calls of it on those, and how many of them failed.
 	Calls, FailedCalls uint64
+	// Shadow is what agents found in a shadow step; nil in any other.
+	Shadow *script.ShadowCalls
 	// Waiting is the number of agents that it waits for, if it is on its way: they have
 	// yet to pass its tests, to activate the release, or to say that they run it.
 	Waiting int
@@ -247,6 +249,7 @@ func toFleetStatus(m *registryv1.FleetStatus) (FleetStatus, error) {
 				Passed: int(trials.GetPassed()), Failed: int(trials.GetFailed()), Running: int(trials.GetRunning()),
 				Calls: trials.GetCalls(), FailedCalls: trials.GetFailedCalls(),
 				Waiting: int(trials.GetWaiting()), WaitingFor: trials.GetWaitingFor(), WaitingWhy: trials.GetWaitingWhy(), Why: trials.GetWhy(), Evidence: trials.GetEvidence(),
+				Shadow: wire.ToShadowCalls(trials.GetShadow()),
 			}
 		}
 		if u := s.GetUnreadable(); u != nil {

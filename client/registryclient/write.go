@@ -71,6 +71,8 @@ type Published struct {
 	// Warnings are of what the registry took, and may not do what is expected: a step whose
 	// selector selects no agent.
 	Warnings []string
+	// Libraries are what the source requires, without their sources.
+	Libraries []script.Library
 }
 
 // Publish stores source as a version, unless it equals the latest one, and
@@ -96,7 +98,11 @@ func (c *Client) Publish(ctx context.Context, p PublishRequest) (Published, erro
 	if err != nil {
 		return Published{}, malformed(err)
 	}
-	return Published{Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
+	libraries, err := wire.ToLibraries(resp.GetLibraries())
+	if err != nil {
+		return Published{}, malformed(err)
+	}
+	return Published{Libraries: libraries, Release: release, Version: version, Changed: resp.GetChanged(), DryRun: p.DryRun, Warnings: resp.GetWarnings()}, nil
 }
 
 // fromPublish returns the message for the request, without an id.

@@ -1,5 +1,5 @@
 // Command scriptctl publishes scripts to a registry, says what became of them,
-// and calls them on an agent.
+// and calls them on an agent. As kubectl-scriptorium it is a plugin of kubectl.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	code := scriptctl.Run(ctx, scriptctl.Standard(), os.Args[1:])
+	code := scriptctl.RunProgram(ctx, scriptctl.Standard(), os.Args[0], os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -86,7 +86,7 @@ func TestImages(t *testing.T) {
 	if all[0].name != "build" || len(commands) == 0 {
 		t.Fatalf("the first stage is %s and builds %v", all[0].name, commands)
 	}
-	want := map[string][]string{"registryd": {"registryd"}, "agentd": {"agentd", "scriptctl"}, "operator": {"operator"}}
+	want := map[string][]string{"registryd": {"registryd"}, "agentd": {"agentd", "scriptctl"}, "operator": {"operator"}, "scriptorium-krm": {"scriptorium-krm"}}
 	for _, s := range all[1:] {
 		var programs []string
 		for _, words := range s.of("COPY") {

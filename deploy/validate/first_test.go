@@ -68,7 +68,7 @@ func notes(t *testing.T) string {
 }
 
 // firstScript returns the commands of the page's sections about a first script and about
-// scriptctl, without those that a port-forward is for.
+// scriptctl, without those from outside, which go through a kubelet.
 func firstScript(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
@@ -77,7 +77,7 @@ func firstScript(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		section, _, _ = strings.Cut(section, "\nTo write, from outside:\n")
+		section, _, _ = strings.Cut(section, "\nFrom outside, ")
 		text.WriteString(strings.Join(page.Indented(section), ""))
 	}
 	return text.String()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -55,6 +56,9 @@ type analyzer struct {
 	chunkLocals   int             // variables of the chunk, in scope at once
 	returns       bool            // the chunk returns
 	usesArguments bool            // the chunk uses its arguments
+
+	requires   []engine.Require
+	ownRequire bool // the script has a variable of that name itself
 
 	fn        *function
 	mentions  map[string]int // of names
@@ -187,6 +191,7 @@ func (a *analyzer) statements(stmts []ast.Stmt, depth int) []ast.Stmt {
 
 func (a *analyzer) function(f *ast.FunctionExpr, method bool, depth int) {
 	a.enterFunction()
+	a.declares(f.ParList.Names...)
 	a.fn.locals = len(f.ParList.Names)
 	if method {
 		a.fn.locals++

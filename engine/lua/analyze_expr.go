@@ -90,6 +90,7 @@ func (a *analyzer) table(e *ast.TableExpr, depth int) {
 }
 
 func (a *analyzer) call(e *ast.FuncCallExpr, depth int) {
+	a.require(e)
 	if e.Func != nil {
 		e.Func = a.expr(e.Func, depth+1)
 	} else {

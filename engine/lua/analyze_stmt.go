@@ -65,9 +65,11 @@ func (a *analyzer) loop(s ast.Stmt, depth int) ast.Stmt {
 		if s.Step != nil {
 			s.Step = a.expr(s.Step, depth+1)
 		}
+		a.declares(s.Name)
 		s.Stmts = a.loopBody(s.Stmts, 4, depth)
 	case *ast.GenericForStmt:
 		a.exprs(s.Exprs, depth+1)
+		a.declares(s.Names...)
 		s.Stmts = a.spaced(a.loopBody(s.Stmts, 3+len(s.Names), depth))
 	}
 	return s
@@ -83,6 +85,9 @@ func (a *analyzer) loopBody(stmts []ast.Stmt, n, depth int) []ast.Stmt {
 }
 
 func (a *analyzer) localAssign(s *ast.LocalAssignStmt, depth int) {
+	if !keepsRequire(s) {
+		a.declares(s.Names...)
+	}
 	if !isInitialized(s) {
 		a.exprs(s.Exprs, depth+1)
 		a.declare(len(s.Names))
@@ -128,6 +133,7 @@ func (a *analyzer) target(e ast.Expr) {
 		return
 	}
 	a.assigned[ident.Value] = true
+	a.declares(ident.Value)
 	a.constant("s" + ident.Value) // which is looked up once more
 	if ident.Value == a.entrypoint {
 		a.defines = true

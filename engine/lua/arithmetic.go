@@ -29,11 +29,12 @@ func modulo(a, b float64) float64 {
 	return rest
 }
 
-// stringArithmetic adds the metamethods of strings that are numbers. gopher-lua
-// would read them as Go does: "010" as 8, "0b1" and "1_0" as numbers.
-func stringArithmetic(meta *glua.LTable) {
+// arithmetic returns the metamethods of strings that are numbers, and of values that are not. gopher-lua
+// would read strings as Go does: "010" as 8, "0b1" and "1_0" as numbers. Its errors name no variables.
+func arithmetic() map[string]*glua.LFunction {
+	functions := map[string]*glua.LFunction{}
 	for event, operator := range arithmetics {
-		meta.RawSetString(event, builtin(func(l *glua.LState) int {
+		functions[event] = builtin(func(l *glua.LState) int {
 			a, aIsNumber := operand(l, l.Get(1))
 			b, bIsNumber := operand(l, l.Get(2))
 			if aIsNumber && bIsNumber {
@@ -41,21 +42,22 @@ func stringArithmetic(meta *glua.LTable) {
 				return 1
 			}
 			right := l.Get(2)
-			if fn := l.GetMetaField(right, event); fn != glua.LNil && right.Type() != glua.LTString {
+			if fn := l.GetMetaField(right, event); fn != glua.LNil && fn != glua.LValue(functions[event]) {
 				l.Push(fn)
 				l.Push(l.Get(1))
 				l.Push(right)
 				l.Call(2, 1)
 				return 1
 			}
-			culprit := right
+			culprit := 2
 			if !aIsNumber {
-				culprit = l.Get(1)
+				culprit = 1
 			}
-			l.RaiseError("attempt to perform arithmetic on a %s value", valueName(culprit))
+			l.RaiseError("attempt to perform arithmetic on %s", named(l, culprit, ""))
 			return 0
-		}))
+		})
 	}
+	return functions
 }
 
 // operand returns v as a number, if it is one or a string that is one.

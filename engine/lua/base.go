@@ -80,7 +80,7 @@ func whereOf(l *glua.LState) string {
 // there is no such level.
 func where(l *glua.LState, level int) string {
 	position := l.Where(min(level, callStackSize))
-	if !strings.HasPrefix(position, chunkName) {
+	if !strings.HasPrefix(position, chunkName) && libraryPosition(position+" ") == "" {
 		return ""
 	}
 	return position + " "
@@ -107,7 +107,8 @@ func isMarked(v glua.LValue) bool {
 		return false
 	}
 	b := sandbox()
-	return t.Metatable == glua.LValue(b.arrayMeta) || t.Metatable == glua.LValue(b.requestMeta) || lazyOf(t) != nil
+	meta, _ := t.Metatable.(*glua.LTable)
+	return meta != nil && (meta == b.arrayMeta || meta == b.requestMeta || meta == b.nullsMeta || meta == b.lazyMeta)
 }
 
 func baseSetmetatable(l *glua.LState) int {

@@ -27,12 +27,17 @@ type compiled struct {
 	proto      *glua.FunctionProto
 	usesConfig bool
 	usesEnv    bool
-	wrapped    bool // see wrap: the chunk takes the config and returns the entrypoint
-	onResponse bool // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
+	madeLocal  map[string]bool // the globals that wrap made local variables
+	onResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	requires   []engine.Require
 }
 
 // compile checks src and compiles it, running nothing of it.
-func compile(src engine.Source) (c compiled, err *script.Error) {
+func compile(src engine.Source) (compiled, *script.Error) { return compileAs(chunkName, src) }
+
+// compileAs is compile for a source that messages call by the name.
+func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			c, err = compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
@@ -46,7 +51,7 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 		return c, err
 	}
 	code := string(src.Code)
-	chunk, parseErr := parse.Parse(strings.NewReader(code), chunkName)
+	chunk, parseErr := parse.Parse(strings.NewReader(code), name)
 	if parseErr != nil {
 		return c, syntaxError(code, parseErr)
 	}
@@ -58,24 +63,28 @@ func compile(src engine.Source) (c compiled, err *script.Error) {
 	if src.Entrypoint != "" && !a.defines {
 		return c, noEntrypoint(src.Entrypoint)
 	}
-	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse()}
+	if src.Library && !a.returns {
+		return c, script.Errorf(script.Script, "", "the library returns nothing: end it with return and a table of what it has")
+	}
+	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse(), requires: a.required()}
 	if wrapped, ok := a.wrap(chunk); ok {
-		if c.proto, err = generate(wrapped); err == nil {
-			c.wrapped = true
+		if c.proto, err = generate(name, wrapped); err == nil {
+			c.wrapped, c.madeLocal = true, a.assigned
 			return c, nil
 		}
 	}
-	c.proto, err = generate(chunk)
+	c.proto, err = generate(name, chunk)
 	return c, err
 }
 
 // generate makes code of a tree.
-func generate(chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
-	proto, err := glua.Compile(chunk, chunkName)
+func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
+	scopes := newScopes(chunk)
+	proto, err := glua.Compile(chunk, name)
 	if err != nil {
 		return nil, compilerError(err)
 	}
-	if err := finish(proto); err != nil {
+	if err := finish(proto, scopes); err != nil {
 		return nil, err
 	}
 	return proto, nil
@@ -85,8 +94,10 @@ func generate(chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
 //   - a tail call becomes a call, so that recursion meets the stack limit (and
 //     costs memory that is bounded);
 //   - the markers that the analyzer left become the builtins they stand for;
-//   - what serves debuggers alone goes, and slices lose their spare room.
-func finish(p *glua.FunctionProto) *script.Error {
+//   - local variables get the places where they end;
+//   - names of calls go, and slices lose their spare room.
+func finish(p *glua.FunctionProto, s *scopes) *script.Error {
+	s.settle(p)
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
 		return &script.Error{
 			Kind: script.Limit, Line: p.LineDefined,
@@ -102,12 +113,13 @@ func finish(p *glua.FunctionProto) *script.Error {
 		}
 	}
 	p.IsVarArg &^= glua.VarArgNeedsArg // declareArg has done that where it is used
-	p.DbgLocals, p.DbgCalls, p.DbgUpvalues = nil, nil, nil
+	p.DbgCalls = nil
+	p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues) // errors name variables
 	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
 	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
 	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
 	for _, inner := range p.FunctionPrototypes {
-		if err := finish(inner); err != nil {
+		if err := finish(inner, s); err != nil {
 			return err
 		}
 	}
@@ -127,8 +139,8 @@ func patchTailCalls(p *glua.FunctionProto) {
 
 // protoSize estimates the bytes that p holds.
 func protoSize(p *glua.FunctionProto) int {
-	const fixed = 400
-	size := fixed + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
+	const fixed, local, upvalue = 400, 48, 32
+	size := fixed + local*len(p.DbgLocals) + upvalue*len(p.DbgUpvalues) + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
 	for _, constant := range p.Constants {
 		size += 16 + 16 + 16 // two slices' elements, and the boxed value
 		if s, ok := constant.(glua.LString); ok {
@@ -153,7 +165,7 @@ func compilerError(err error) *script.Error {
 			kind = script.Limit
 		}
 	}
-	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0)}
+	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0) & lineMask}
 }
 
 // syntaxError translates an error of gopher-lua's parser, which knows where the
@@ -194,7 +206,14 @@ func unexpectedEnd(code string) *script.Error {
 	if !open {
 		return at(script.Errorf(script.Script, "", "the script ends within a statement"), end)
 	}
-	return at(script.Errorf(script.Script, "", "the script ends, but %s of line %d is not closed", quoteToken(opener.text), opener.line), end)
+	where := "in this line" // no number of a line: the source and its manifest count differently
+	switch lines := end.line - opener.line; {
+	case lines == 1:
+		where = "in the line above"
+	case lines > 1:
+		where = fmt.Sprintf("%d lines above", lines)
+	}
+	return at(script.Errorf(script.Script, "", "the script ends, but the %s %s is not closed", quoteToken(opener.text), where), end)
 }
 
 func quoteToken(text string) string {

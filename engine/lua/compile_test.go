@@ -40,10 +40,10 @@ func compileMeasured(e engine.Engine, src engine.Source) (engine.Program, compil
 	return p, compileCost{cpu: threadTime() - cpu, wall: time.Since(started), bytes: readHeap(heapAllocs) - allocated}, err
 }
 
-// compileFastest compiles up to five times, until that is as fast as it must be. A busy
+// compileFastest compiles up to twenty times, until that is as fast as it must be. A busy
 // machine makes a thread slower, too: only what takes too long each time takes too long.
 func compileFastest(e engine.Engine, src engine.Source) (p engine.Program, fastest compileCost, err error) {
-	const tries = 5
+	const tries = 20
 	for try := range tries {
 		var cost compileCost
 		p, cost, err = compileMeasured(e, src)

@@ -169,7 +169,7 @@ func TestWithoutCoroutines(t *testing.T) {
 		`function handle() return _G.coroutine == nil end`:                       `true`,
 		`coroutine = coroutine or "mine" function handle() return coroutine end`: `"mine"`,
 		`function handle() return pcall(require, "coroutine") end`:               `module 'coroutine' not found`,
-		`function handle() coroutine.yield() end`:                                `attempt to index a nil value (key 'yield')`,
+		`function handle() coroutine.yield() end`:                                `attempt to index global 'coroutine' (a nil value, key 'yield')`,
 		`function handle() coroutine = 1 return coroutine end`:                   `1`,
 	} {
 		if got := outcome(t, e, source, ""); !strings.Contains(got, want) {

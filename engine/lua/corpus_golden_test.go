@@ -57,7 +57,7 @@ end`,
 	},
 	{ // an error is the same each time
 		source: "function handle()\n  local t = {}\n  return t.nothere.x\nend",
-		arg:    `1`, want: `SCRIPT attempt to index a nil value (key 'x') (line 3)`,
+		arg:    `1`, want: `SCRIPT attempt to index field 'nothere' (a nil value, key 'x') (line 3)`,
 	},
 }
 

@@ -34,24 +34,24 @@ func within(pattern string, r rule) rule {
 }
 
 var (
-	namedKey      = regexp.MustCompile(` \(key '[^']*'\)`)
-	namedVariable = regexp.MustCompile(`(?:local|global|field|upvalue|method) '[^']*' \(a (\w+) value\)`)
-	signedNaN     = regexp.MustCompile(`[-+ ]*(?:nan|NAN) *`)
-	escaped       = regexp.MustCompile(`\\\d{3}`)
-	cutNUL        = regexp.MustCompile(`(?:\\000| )+`)
-	number        = regexp.MustCompile(`-?\d+\.?\d*(?:e[-+]\d+)?`)
-	rounded       = regexp.MustCompile(`\d(?:\\\.\d{1,13})?e\\\+1[456]`) // once it is quoted
-	methodCall    = regexp.MustCompile(`(?:calling '(\w+)' on bad self|bad argument #(\d+) to '(\w+)')`)
+	namedKey   = regexp.MustCompile(` \(key '[^']*'\)|, key '[^']*'`)
+	suggestion = regexp.MustCompile(`: did you mean [\w.]+\?`)
+	namedTable = regexp.MustCompile(`(?:local|global|field|upvalue|method) '[^']*' \(a table value\)`)
+	signedNaN  = regexp.MustCompile(`[-+ ]*(?:nan|NAN) *`)
+	escaped    = regexp.MustCompile(`\\\d{3}`)
+	cutNUL     = regexp.MustCompile(`(?:\\000| )+`)
+	number     = regexp.MustCompile(`-?\d+\.?\d*(?:e[-+]\d+)?`)
+	rounded    = regexp.MustCompile(`\d(?:\\\.\d{1,13})?e\\\+1[456]`) // once it is quoted
+	methodCall = regexp.MustCompile(`(?:calling '(\w+)' on bad self|bad argument #(\d+) to '(\w+)')`)
 )
 
 var rules = []rule{
-	{"do not name the variable", func(_, here, there string) bool {
-		return namedVariable.ReplaceAllString(there, "a $1 value") == here
+	{"the key that was looked for", func(_, here, there string) bool { return namedKey.ReplaceAllString(here, "") == there }},
+	{"suggest the name of a function", func(_, here, there string) bool { return suggestion.ReplaceAllString(here, "") == there }},
+	{"do not name a variable with a table", func(_, here, there string) bool {
+		return namedTable.ReplaceAllString(there, "a table value") == here
 	}},
 	rewritten("with its library", `bad argument #\d+ to '[\w.?]+'`, func(s string) string { return s[:strings.IndexByte(s, '\'')] }),
-	{"and the key", func(_, here, there string) bool {
-		return namedKey.ReplaceAllString(here, "") == namedVariable.ReplaceAllString(there, "a $1 value")
-	}},
 	within(`\):\w+\(`, rule{"counts the value before the colon", func(_, here, there string) bool {
 		return strings.Replace(here, "to 'string.", "to '", 1) == methodCall.ReplaceAllStringFunc(there, selfCounted)
 	}}),

@@ -21,8 +21,10 @@
 //
 // Arrays become tables that remember that they are arrays, so that an empty
 // one is still [] on the way back; json.array marks a table of the script's
-// own. null is json.null, a value equal to itself alone (and true in a
-// condition, as in other Lua JSON libraries). nil is null on the way out.
+// own. null is nil. In an array it is json.null, a value equal to itself alone
+// (and true in a condition), so that the other elements keep their places. An
+// object remembers its null members, and has them again on the way out unless
+// the script has assigned to them. nil is null on the way out.
 // Unmarked tables with keys 1 to n are arrays, others are objects, whose
 // members keep the order in which they were first set; {} is an object. All
 // numbers are doubles: integers beyond 2^53 lose digits.

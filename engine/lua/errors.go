@@ -24,7 +24,9 @@ const (
 // unless the script catches it: pcall hands it out as a string.
 func raise(l *glua.LState, err *script.Error) {
 	if err.Line == 0 {
-		err.Line = lineOf(l.Where(1))
+		where := l.Where(1)
+		err.Line = lineOf(where)
+		err.Message = libraryPosition(where+" ") + err.Message
 	}
 	l.Error(&glua.LUserData{Value: err, Metatable: glua.LNil}, 0)
 }
@@ -58,8 +60,9 @@ func caught(err *glua.ApiError, m *meter) glua.LValue {
 		}
 	case glua.LString:
 		position, message := splitPosition(string(v))
-		if words := reword(message); words != message {
-			return glua.LString(position + words)
+		place := libraryPosition(message)
+		if words := reword(message[len(place):]); place+words != message {
+			return glua.LString(position + place + words)
 		}
 		// A position or a key in it may have made it too long.
 		if len(v) > m.limits.StringBytes {
@@ -82,6 +85,7 @@ func callError(err error, m *meter) *script.Error {
 		}
 		if api != nil {
 			e.Line = lineOf(api.StackTrace)
+			e.Message = inLibrary(api.StackTrace) + e.Message
 		}
 		return e
 	}
@@ -97,11 +101,13 @@ func callError(err error, m *meter) *script.Error {
 		var where string
 		where, e.Message = splitPosition(string(v))
 		e.Line = lineOf(where)
-		e.Message = reword(e.Message)
+		place := libraryPosition(e.Message)
+		e.Message = reword(e.Message[len(place):])
 		if e.Message == "stack overflow" || e.Message == "registry overflow" {
 			e.Kind = script.Limit
 			e.Message = fmt.Sprintf("%s: calls are nested more than %d deep, or hold too many values", e.Message, callStackSize)
 		}
+		e.Message = place + e.Message
 	case glua.LNumber:
 		e.Message = formatNumber(float64(v))
 	case *glua.LTable:
@@ -117,7 +123,27 @@ func callError(err error, m *meter) *script.Error {
 		e.Line = lineOf(api.StackTrace)
 	}
 	e.Message = clip(e.Message)
+	if e.Kind == script.Script {
+		e.Stack = stackOf(api.StackTrace)
+	}
 	return e
+}
+
+// tracedFunction is a line of gopher-lua's tracebacks about a function of the script.
+var tracedFunction = regexp.MustCompile(`(?m)^\t` + chunkName + `:(\d+): in (?:function '(.*)'|function <` + chunkName + `:(\d+)>|.*)$`)
+
+// stackOf returns the functions of the script in a traceback.
+func stackOf(trace string) (stack []script.Frame) {
+	for _, m := range tracedFunction.FindAllStringSubmatch(trace, script.MaxFrames) {
+		f := script.Frame{Function: m[2]}
+		f.Line, _ = strconv.Atoi(m[1])
+		if m[3] != "" {
+			f.Function = "<line " + m[3] + ">"
+		}
+		f.Function = strings.ToValidUTF8(f.Function[:min(len(f.Function), script.MaxFunctionBytes)], "")
+		stack = append(stack, f)
+	}
+	return stack
 }
 
 // clip shortens a message and makes it valid UTF-8.

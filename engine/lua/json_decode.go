@@ -19,7 +19,8 @@ const (
 // decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
 // into Lua values. Text without escapes is not copied: strings keep the whole
 // input alive. If a name occurs twice in an object, the last one counts. Objects
-// become lazy ones.
+// become lazy ones. null is nil, except as an element of an array: that is json.null,
+// so that the others keep their places.
 type decoder struct {
 	call  *call  // that it is for
 	meter *meter // of the call
@@ -49,6 +50,9 @@ func (d *decoder) value(text string) (glua.LValue, error) {
 	v, err := d.any(0)
 	if err != nil {
 		return nil, err
+	}
+	if v == glua.LValue(sandbox().null) {
+		v = glua.LNil
 	}
 	return v, d.end()
 }

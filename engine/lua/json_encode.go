@@ -163,6 +163,9 @@ func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
 	if members := inside(t); !marked && len(members.array) == 0 && len(members.dict) == 0 {
 		return -1, e.spend(min(len(members.strdict), 1)) // all names are text, as of most tables
 	}
+	if nullsOf(t) != nil {
+		return -1, nil
+	}
 	count, highest := 0, 0
 	for k, _ := e.meter.next(t, glua.LNil); k != glua.LNil; k, _ = e.meter.next(t, k) {
 		if err := e.spend(1); err != nil {
@@ -220,10 +223,33 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 			return dst, in(err, "."+keyText(k))
 		}
 	}
+	if nulls := nullsOf(t); nulls != nil {
+		if dst, err = e.nulls(dst, nulls, first); err != nil {
+			return dst, err
+		}
+	}
 	if err := e.spend(0); err != nil { // which may have ended them
 		return dst, err
 	}
 	return e.room(append(dst, '}'))
+}
+
+// nulls writes the null members with these names; first is true if they are the first members of their object.
+func (e *encoder) nulls(dst []byte, names *glua.LTable, first bool) ([]byte, error) {
+	for name := range e.meter.pairs(names) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		var err error
+		if dst, err = e.text(dst, string(name.(glua.LString))); err != nil {
+			return dst, err
+		}
+		if dst, err = e.value(append(dst, ':'), glua.LNil, 0); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
 }
 
 // keyText is k for an error message.

@@ -42,12 +42,13 @@ func TestResultsAsJSON(t *testing.T) {
 		`setmetatable({}, {__tostring = error})`:                              `{}`,
 		`json.null == json.null`:                                              `true`,
 		`json.null and 1`:                                                     `1`,
-		`json.decode("null") == json.null`:                                    `true`,
+		`json.decode("null") == nil`:                                          `true`,
 		`tostring(json.null)`:                                                 `"null"`,
 		`type(json.null)`:                                                     `"userdata"`,
 		`json.encode({1, {a = json.null}, "x"})`:                              `"[1,{\"a\":null},\"x\"]"`,
 		`getmetatable(json.decode("[]")) == nil`:                              `true`,
 		`#json.decode("[1,null,3]")`:                                          `3`,
+		`json.decode("[1,null,3]")[2] == json.null`:                           `true`,
 	} {
 		p, err := e.Compile(engine.Source{Code: []byte("return " + expression)})
 		if err != nil {

@@ -36,7 +36,7 @@ func TestKV(t *testing.T) {
 		{body: `return kv.get()`, fail: "bad argument #1 to 'kv.get' (string expected, got no value)"},
 		{body: `return kv.json("flags").beta, kv.json("flags").routes.b[2], kv.json("none")`, want: "true\n2\nnull"},
 		{body: `return kv.json("flags")`, want: `{"beta":true,"routes":{"a":1,"b":[1,2]}}`},
-		{body: `return kv.json("null") == json.null`, want: "true"},
+		{body: `return kv.json("null") == nil`, want: "true"},
 		{body: `return #kv.json("large.json").k`, want: "300000"},
 		{body: `kv.json("flags").beta = false return kv.json("flags").beta`, want: "true"},
 		{body: `return kv.json("broken")`, fail: "the value of broken is not JSON that can be read: "},

@@ -21,6 +21,10 @@ type lazyObject struct {
 	depth   int
 	opened  bool // a member that is a table was handed out
 	members []member
+
+	// nulls has the names of null members as its keys, once the table is a plain one: see nullsOf. Scripts do not see
+	// these members, and the encoder writes them.
+	nulls *glua.LTable
 }
 
 // innerBytes is what an innerObject takes, slices that were outgrown included.
@@ -77,13 +81,41 @@ func settle(c *call, t *glua.LTable) {
 		if i%skipped == skipped-1 && !meterOf(c.l).pay(0) {
 			break // the call is over
 		}
-		t.RawSetString(o.members[i].name, o.valueAt(c, i))
+		name, value := o.members[i].name, o.valueAt(c, i)
+		switch isNull := isNil(value); {
+		case isNull && o.nulls == nil:
+			o.nulls = newTable()
+			fallthrough
+		case isNull:
+			o.nulls.RawSetString(name, glua.LTrue)
+		case o.nulls != nil:
+			o.nulls.RawSetString(name, glua.LNil) // the name occurs twice
+		}
+		t.RawSetString(name, value)
 	}
-	if c.isFirst(t) && headersOf(c) != nil {
+	switch {
+	case o.nulls != nil:
+		t.Metatable = sandbox().nullsMeta
+		meterOf(c.l).made(tableBytes + footprintOf(o.nulls).since(footprint{}))
+	case c.isFirst(t) && headersOf(c) != nil:
 		t.Metatable = sandbox().requestMeta
 	}
 	meterOf(c.l).made(footprintOf(t).since(footprint{}))
 	o.members, o.text = nil, ""
+}
+
+// nullsOf returns the table whose keys are the names of the null members of t; nil if t has none, or is lazy.
+func nullsOf(t *glua.LTable) *glua.LTable {
+	if meta, ok := t.Metatable.(*glua.LTable); !ok || meta != sandbox().nullsMeta {
+		return nil
+	}
+	return (*lazyObject)(unsafe.Pointer(t)).nulls // only settle gives a table this metatable
+}
+
+// nullsNewIndex is __newindex of tables with null members.
+func nullsNewIndex(l *glua.LState) int {
+	setRaw(l, l.Get(1).(*glua.LTable), l.Get(2), l.Get(3))
+	return 0
 }
 
 // get returns the member with the name; nil if there is none. If a name occurs
@@ -97,11 +129,14 @@ func (o *lazyObject) get(c *call, name string) glua.LValue {
 	return glua.LNil
 }
 
-// valueAt returns the value of the i-th member, the same each time.
+// valueAt returns the value of the i-th member, the same each time. It is nil if the member is null.
 func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 	m := &o.members[i]
 	if m.value != nil {
 		return m.value
+	}
+	if o.text[m.start] == 'n' {
+		return glua.LNil
 	}
 	if m.inner > 0 {
 		in := &c.inner[m.inner-1]

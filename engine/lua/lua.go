@@ -53,6 +53,9 @@ func (*Engine) Check(src engine.Source) error {
 	if _, err := compile(src); err != nil {
 		return err
 	}
+	if _, err := compileLibraries(src.Libraries); err != nil {
+		return err
+	}
 	return nil
 }
 
@@ -62,8 +65,17 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &program{
-		engine: e, entrypoint: src.Entrypoint,
-		compiled: c, constant: c.wrapped && definesOnly(c.proto), size: protoSize(c.proto),
-	}, nil
+	libraries, err := compileLibraries(src.Libraries)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{
+		engine: e, entrypoint: src.Entrypoint, libraries: libraries,
+		compiled: c, constant: c.wrapped && definesOnly(c.proto), size: protoSize(c.proto), decodesConfig: c.usesConfig,
+	}
+	for _, l := range libraries {
+		p.size += protoSize(l.proto)
+		p.decodesConfig = p.decodesConfig || l.usesConfig
+	}
+	return p, nil
 }

@@ -177,6 +177,11 @@ func setIndex(l *glua.LState, t *glua.LTable, key int, v glua.LValue) {
 
 // setRaw is setIndex for any key; it refuses nil and NaN.
 func setRaw(l *glua.LState, t *glua.LTable, key, v glua.LValue) {
+	if nulls := nullsOf(t); nulls != nil {
+		if name, ok := key.(glua.LString); ok {
+			nulls.RawSetString(string(name), glua.LNil)
+		}
+	}
 	before := footprintOf(t)
 	l.RawSet(t, key, v)
 	if after := footprintOf(t); after != before {

@@ -1,6 +1,12 @@
 package lua
 
-import "strings"
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
 
 // What FunctionNames calls functions without a name of their own.
 const (
@@ -40,6 +46,21 @@ func FunctionNames(code []byte) map[int]string {
 		}
 	}
 	return names
+}
+
+// NameStack gives the functions of an error's stack the names that they have in the source.
+func NameStack(err error, code []byte) {
+	e, ok := errors.AsType[*script.Error](err)
+	if !ok || len(e.Stack) == 0 {
+		return
+	}
+	names := FunctionNames(code)
+	for i := range e.Stack {
+		line, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(e.Stack[i].Function, "<line "), ">"))
+		if name := names[line]; err == nil && name != "" && name != anonymous && name != several {
+			e.Stack[i].Function = name[:min(len(name), script.MaxFunctionBytes)]
+		}
+	}
 }
 
 // declaredName returns the name that follows the keyword, if one does, and the token after it.

@@ -30,7 +30,7 @@ func lengthByMeta(l *glua.LState, v glua.LValue) int {
 	}
 	t, ok := v.(*glua.LTable)
 	if !ok {
-		l.RaiseError("attempt to get length of a %s value", valueName(v))
+		l.RaiseError("attempt to get length of %s", named(l, 1, ""))
 	}
 	l.Push(glua.LNumber(border(t)))
 	return 1
@@ -98,11 +98,11 @@ func concatByMeta(l *glua.LState, n int) int {
 			fn = l.GetMetaField(result, "__concat")
 		}
 		if fn == glua.LNil {
-			culprit := left
+			culprit := i
 			if isText(left) {
-				culprit = result
+				culprit = i + 1
 			}
-			l.RaiseError("attempt to concatenate a %s value", valueName(culprit))
+			l.RaiseError("attempt to concatenate %s", named(l, culprit, ""))
 		}
 		l.Push(fn)
 		l.Push(left)

@@ -18,9 +18,11 @@ type program struct {
 	engine     *Engine
 	entrypoint string
 	compiled
-	constant bool // what the chunk gives; see define.go
-	size     int
-	closed   atomic.Bool
+	libraries     map[string]*tenantLibrary
+	decodesConfig bool // the source uses the config, or a library does
+	constant      bool // what the chunk gives; see define.go
+	size          int
+	closed        atomic.Bool
 
 	definitions [2]atomic.Pointer[definition] // without and with coroutines
 }
@@ -108,7 +110,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program, c.inv = p, inv
 	d := newDecoder(c)
-	if p.usesConfig {
+	if p.decodesConfig {
 		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))
 		if err != nil {
 			return s.meter.invalid("config", err)

@@ -8,7 +8,8 @@ import (
 )
 
 // baseRequire returns a library that is there already: scripts that were written
-// for other hosts ask for those that they use. It loads nothing.
+// for other hosts ask for those that they use. Or it returns what a library of the tenant
+// gives, which the program was compiled with. It loads nothing.
 func baseRequire(l *glua.LState) int {
 	name := argString(l, 1)
 	libraries := callOf(l).base()
@@ -16,7 +17,15 @@ func baseRequire(l *glua.LState) int {
 		l.Push(lib)
 		return 1
 	}
-	var names []string
+	if name == kubeLibrary {
+		l.Push(sandbox().kube)
+		return 1
+	}
+	if lib := callOf(l).program.libraries[name]; lib != nil {
+		l.Push(lib.value(l))
+		return 1
+	}
+	names := []string{kubeLibrary}
 	libraries.ForEach(func(name, v glua.LValue) {
 		if isLibrary(v) {
 			names = append(names, name.String())

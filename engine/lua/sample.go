@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"unsafe"
@@ -14,16 +15,21 @@ import (
 // meter runs dry at each sample: between two samples, and in all other calls, an instruction costs
 // what it costs without a profile.
 type sampling struct {
-	to    engine.Profiler
-	stack []engine.Frame // room for a sample, once there was one
+	to       engine.Profiler
+	coverage *Coverage      // to, if it is one: each instruction is a sample
+	stack    []engine.Frame // room for a sample, once there was one
 }
 
 // profile has the call take samples, the first one at random: a call with few instructions has one
 // as often as it should.
 func (m *meter) profile(to engine.Profiler) {
-	m.sampling = &sampling{to: to}
+	coverage, _ := to.(*Coverage)
+	m.sampling = &sampling{to: to, coverage: coverage}
 	m.later += m.left
 	m.left = 0
+	if coverage != nil {
+		return
+	}
 	m.grant(rand.Int64N(engine.ProfileEvery))
 }
 
@@ -36,7 +42,16 @@ func (m *meter) grant(n int64) {
 
 // sample takes a sample of where the call is. It stands for all that was used since the last one, for
 // instance by a builtin that charged for much at once.
-func (m *meter) sample() { m.sampleAt(m.frames()) }
+func (m *meter) sample() {
+	if c := m.sampling.coverage; c != nil {
+		if l := m.call.l.G.CurrentThread; l != nil { // else the call reads its arguments
+			c.record(currentFrame(l))
+		}
+		m.grant(-m.left)
+		return
+	}
+	m.sampleAt(m.frames())
+}
 
 func (m *meter) sampleAt(stack []engine.Frame) {
 	due := 1 + (-m.left-1)/engine.ProfileEvery
@@ -47,6 +62,10 @@ func (m *meter) sampleAt(stack []engine.Frame) {
 // sampleChunk takes a sample of the chunk if one is due: the call has paid for it, and did not run
 // it.
 func (m *meter) sampleChunk() {
+	if c := m.sampling.coverage; c != nil {
+		c.recordAll(m.call.program.proto)
+		return
+	}
 	if m.left < 0 && m.later > 0 {
 		m.sampleAt(append(m.sampling.stack[:0], engine.Frame{}))
 	}
@@ -87,6 +106,9 @@ func frameAt(f *callFrame) engine.Frame {
 		return engine.Frame{Builtin: builtinName(f.Fn)}
 	}
 	p := f.Fn.Proto
+	if p.SourceName != chunkName { // its lines are not those of the source
+		return engine.Frame{Builtin: fmt.Sprintf("%s:%d", p.SourceName, p.LineDefined)}
+	}
 	at := engine.Frame{Function: int32(p.LineDefined)} //nolint:gosec // of a source of at most 1 MiB
 	if pc := f.Pc - 1; pc >= 0 && pc < len(p.DbgSourcePositions) {
 		at.Line = int32(p.DbgSourcePositions[pc]) //nolint:gosec // of a source of at most 1 MiB

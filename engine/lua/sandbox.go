@@ -25,8 +25,10 @@ type box struct {
 	arrayMeta      *glua.LTable // marks a table as a JSON array
 	lazyMeta       *glua.LTable // marks a table as a lazy object
 	requestMeta    *glua.LTable // marks a table as a request that was lazy
+	nullsMeta      *glua.LTable // marks a table that was lazy and has null members; it may be a request
 	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
 	null           *glua.LUserData
+	kube           *glua.LUserData // the library, which scripts get by require alone
 	names          map[*glua.LFunction]string
 
 	ipairsNext, pairsNext, libraryNext *glua.LFunction
@@ -60,6 +62,7 @@ func newBox() *box {
 		names:     make(map[*glua.LFunction]string),
 
 		requestMeta: newTable(),
+		nullsMeta:   newTable(),
 
 		ipairsNext:  builtin(baseIpairsNext),
 		pairsNext:   builtin(baseNext),
@@ -75,6 +78,8 @@ func newBox() *box {
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.requestMeta.RawSetString("__index", builtin(requestIndex))
+	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
+	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
 	b.plainMeta = newTable()
 	b.refuse(b.plainMeta)
 	b.refuseKeys(b.plainMeta, "__index", "__newindex")
@@ -88,12 +93,17 @@ func newBox() *box {
 	b.stringMeta = protected(b.strings)
 	b.refuse(b.stringMeta)
 	b.refuseKeys(b.stringMeta, "__newindex")
-	stringArithmetic(b.stringMeta)
+	for event, fn := range arithmetic() {
+		b.stringMeta.RawSetString(event, fn)
+		b.plainMeta.RawSetString(event, fn)
+		b.null.Metatable.(*glua.LTable).RawSetString(event, fn)
+	}
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
 	b.library("json", jsonFunctions(), map[string]glua.LValue{"null": b.null})
 	b.addAPI()
+	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
 	b.addCoroutines()
 	return b
 }
@@ -137,6 +147,13 @@ func (b *box) hasGlobal(name string) bool { return b.base.RawGetString(name) != 
 
 // library adds a library to the base and returns its members.
 func (b *box) library(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) *glua.LTable {
+	members, lib := b.newLibrary(name, functions, values)
+	b.base.RawSetString(name, lib)
+	return members
+}
+
+// newLibrary returns a library and its members.
+func (b *box) newLibrary(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) (*glua.LTable, *glua.LUserData) {
 	members := newTable()
 	b.fill(members, name+".", functions)
 	for key, value := range values {
@@ -148,8 +165,7 @@ func (b *box) library(name string, functions map[string]glua.LGFunction, values 
 		return 0
 	}))
 	b.refuse(meta)
-	b.base.RawSetString(name, &glua.LUserData{Value: library{members}, Metatable: meta})
-	return members
+	return members, &glua.LUserData{Value: library{members}, Metatable: meta}
 }
 
 // refuse adds the refusals to a metatable.

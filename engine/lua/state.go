@@ -100,6 +100,8 @@ type call struct {
 	cookies *glua.LTable // of the request, once they were asked for
 	query   *glua.LTable // the request's query, once it was asked for
 	defined definition   // what the chunk has given, if it was run
+	// required is what libraries have given, by their names; nil for one whose chunk runs.
+	required map[string]glua.LValue
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
@@ -195,7 +197,7 @@ func (c *call) runChunk(m *meter) (entry, onResponse glua.LValue, err error) {
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
 	c.program, c.inv, c.env, c.config, c.cookies, c.query = nil, nil, nil, nil, nil, nil
-	c.defined = definition{}
+	c.defined, c.required = definition{}, nil
 	c.coroutines, c.resumed = nil, 0
 	c.names, c.args = c.names[:0], emptied(c.args)
 	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)

@@ -20,7 +20,7 @@ func valueName(v glua.LValue) string {
 func refusals() map[string]*glua.LFunction {
 	return map[string]*glua.LFunction{
 		"__call": builtin(func(l *glua.LState) int {
-			l.RaiseError("attempt to call a %s value", valueName(l.Get(1)))
+			l.RaiseError("attempt to call %s", named(l, 1, ""))
 			return 0
 		}),
 		"__unm": builtin(negate),
@@ -36,7 +36,7 @@ func keyRefusal() *glua.LFunction {
 		if b, ok := key.(glua.LBool); ok {
 			text = b.String()
 		}
-		l.RaiseError("attempt to index a %s value (key '%s')", valueName(l.Get(1)), text)
+		l.RaiseError("attempt to index %s", named(l, 1, "key '"+text+"'"))
 		return 0
 	})
 }
@@ -50,7 +50,7 @@ func negate(l *glua.LState) int {
 			return 1
 		}
 	}
-	l.RaiseError("attempt to perform arithmetic on a %s value", valueName(v))
+	l.RaiseError("attempt to perform arithmetic on %s", named(l, 1, ""))
 	return 0
 }
 

@@ -125,6 +125,7 @@ func (d *demo) play(ctx context.Context) error {
 		{"publish a script that does not compile", d.publishBroken},
 		{"change it in one trace", d.traceChange},
 		{"ask the fleet for the script's calls", d.countCalls},
+		{"try a version in the shadow of calls", d.shadow},
 		{"try a version on one agent, kill -9 that", d.loseCanary},
 		{fmt.Sprintf("kill -9 %s, stop registry and NATS", last.node.name), d.breakDown},
 		{fmt.Sprintf("start %s again, on its own", last.node.name), d.serveFromDisk},

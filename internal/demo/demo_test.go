@@ -27,7 +27,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "all 12 steps held") {
+	if !strings.Contains(out.String(), "all 13 steps held") {
 		t.Error("not all steps were shown")
 	}
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -116,6 +118,7 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 		return nil
 	}
 	present := map[string]bool{}
+	libraries := offline.Libraries{Beside: manifests}
 	for i, m := range manifest.InOrder(manifests) {
 		if ctx.Err() != nil {
 			return nil // it ends: what was not published is not at fault
@@ -126,6 +129,7 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 		if m.SourceFile != "" {
 			sources = append(sources, filepath.Dir(m.SourceFile))
 		}
+		_ = libraries.Resolve(lua.New(), &m) // the registry says what is wrong
 		if err := f.publish(ctx, &m, live[name]); err != nil {
 			faults = append(faults, err)
 		}
@@ -187,7 +191,7 @@ func flatten(err error) (faults []error, broken map[string]bool) {
 // and the script is still there.
 func (f *folder) publish(ctx context.Context, m *manifest.Manifest, live bool) error {
 	request := m.Publish()
-	wanted, err := fingerprint(request)
+	wanted, err := fingerprint(request, m.Settings.Libraries)
 	if err != nil {
 		return err
 	}
@@ -252,10 +256,13 @@ func (f *folder) shorten(text string) string {
 }
 
 // fingerprint tells requests apart that ask for different things.
-func fingerprint(request registryclient.PublishRequest) (string, error) {
+func fingerprint(request registryclient.PublishRequest, libraries []script.Library) (string, error) {
 	data, err := json.Marshal(request)
 	if err != nil {
 		return "", err
+	}
+	if d := script.DigestOfLibraries(libraries); !d.IsZero() { // another library has the script published again
+		data = append(data, d[:]...)
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), nil

@@ -3,10 +3,11 @@ package docs_test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	scriptapi "github.com/scriptorium-dev/scriptorium/docs/api"
 )
 
 // standard are the globals that editors know, since Lua 5.1 has them.
@@ -14,9 +15,6 @@ const standard = `
 _G _VERSION assert config error getmetatable ipairs next pairs pcall rawequal rawget rawset require select setmetatable
 tonumber tostring type unpack xpcall coroutine math os string table
 `
-
-// defined is a line of the definitions that defines a name.
-var defined = regexp.MustCompile(`(?m)^(?:function ([\w.]+)\(|([\w.]+) = )`)
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -55,8 +53,12 @@ func TestDefinitions(t *testing.T) {
 	want := append(api(t), "config")
 	slices.Sort(want)
 	var got []string
-	for _, m := range defined.FindAllStringSubmatch(read(t, "docs/api/scriptorium.lua"), -1) {
-		got = append(got, m[1]+m[2])
+	d := scriptapi.Parse(scriptapi.Globals)
+	for _, f := range d.Functions {
+		got = append(got, f.Name)
+	}
+	for _, v := range d.Variables {
+		got = append(got, v.Name)
 	}
 	slices.Sort(got)
 	for _, name := range want {

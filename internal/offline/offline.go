@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -16,16 +17,20 @@ type Program struct {
 	spec    script.Spec
 	number  uint64
 	program engine.Program
+	source  []byte
 }
 
 // Compile compiles the version. An error is one of the engine's.
 func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
-	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint})
+	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint, Libraries: edition.Spec.Libraries})
 	if err != nil {
 		return nil, err
 	}
-	return &Program{spec: edition.Spec, number: edition.Number, program: program}, nil
+	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source}, nil
 }
+
+// Engine returns the engine's program.
+func (p *Program) Engine() engine.Program { return p.program }
 
 // Call is one call of a program.
 type Call struct {
@@ -39,10 +44,14 @@ type Call struct {
 	// Now is the time, which stands still, and Seed is where random numbers begin.
 	Now  time.Time
 	Seed uint64
+	// Once is for calls that are not run again after a timeout; see maxTries.
+	Once bool
 	// Log gets the lines that the script logged, when the call is over; may be nil.
 	Log func(level engine.Level, message string)
 	// Read gets what the call has used besides its arguments; may be nil.
 	Read map[State]bool
+	// Profile is as in engine.Invocation.
+	Profile engine.Profiler
 	// Used gets how much the call has used; may be nil.
 	Used *engine.Used
 }
@@ -56,18 +65,23 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 	if config == nil {
 		config = p.spec.Config
 	}
+	tries := maxTries
+	if c.Once {
+		tries = 1
+	}
 	var h *host
-	for range maxTries {
+	for range tries {
 		h = &host{call: c, random: rand.NewPCG(c.Seed, 0)}
 		inv := engine.Invocation{
 			Tenant: c.Name.Tenant, Script: c.Name.Script, Version: p.number, OnResponse: c.OnResponse,
-			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used,
+			Args: c.Args, Config: config, Limits: p.spec.Limits, Host: h, Clock: h.clock, Random: h, Used: c.Used, Profile: c.Profile,
 		}
 		res.Reset()
 		if err = p.program.Run(ctx, &inv, res); script.KindOf(err) != script.Timeout || ctx.Err() != nil {
 			break
 		}
 	}
+	lua.NameStack(err, p.source)
 	for _, l := range h.lines { // those of the last try
 		c.Log(l.level, l.message)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
@@ -240,7 +241,7 @@ func (o *Operator) serveWebhook(cfg Config) (err error) {
 	w := *cfg.Webhook
 	w.Namespace = cmp.Or(w.Namespace, cfg.Namespace)
 	if w.Checker == nil {
-		w.Checker = lua.New()
+		w.Checker, w.Advise = lua.New(), lint.Advise
 	}
 	o.webhook, err = webhook.Add(o.manager, w)
 	return err

@@ -58,6 +58,15 @@ func (r *registry) Get(ctx context.Context, name script.Name) (release script.Re
 	return release, err
 }
 
+// Source implements controller.Registry.
+func (r *registry) Source(ctx context.Context, ref script.Ref) (edition script.Edition, err error) {
+	err = r.ask(ctx, "source", func(ctx context.Context) (err error) {
+		edition, err = r.next.Source(ctx, ref)
+		return err
+	})
+	return edition, err
+}
+
 // Publish implements controller.Registry.
 func (r *registry) Publish(ctx context.Context, p registryclient.PublishRequest) (published registryclient.Published, err error) {
 	err = r.ask(ctx, "publish", func(ctx context.Context) (err error) {

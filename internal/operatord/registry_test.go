@@ -19,6 +19,10 @@ func (hanging) Get(ctx context.Context, _ script.Name) (script.Release, error) {
 	return script.Release{}, silence(ctx)
 }
 
+func (hanging) Source(ctx context.Context, _ script.Ref) (script.Edition, error) {
+	return script.Edition{}, silence(ctx)
+}
+
 func (hanging) Publish(ctx context.Context, _ registryclient.PublishRequest) (registryclient.Published, error) {
 	return registryclient.Published{}, silence(ctx)
 }
@@ -53,6 +57,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	r := newRegistry(hanging{})
 	for request, ask := range map[string]func(context.Context) error{
 		"get":     func(ctx context.Context) error { _, err := r.Get(ctx, script.Name{}); return err },
+		"source":  func(ctx context.Context) error { _, err := r.Source(ctx, script.Ref{}); return err },
 		"publish": func(ctx context.Context) error { _, err := r.Publish(ctx, registryclient.PublishRequest{}); return err },
 		"pin": func(ctx context.Context) error {
 			_, _, err := r.Pin(ctx, script.Name{}, 0, registryclient.Write{})

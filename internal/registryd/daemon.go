@@ -18,6 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
+	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/etcdstore"
 	"github.com/scriptorium-dev/scriptorium/registry/fanout"
@@ -205,20 +206,34 @@ func (d *Daemon) Ready(ctx context.Context) obs.Readiness {
 		return obs.Readiness{Reason: "the registry does not keep up with etcd: see the log"}
 	}
 	state := obs.Readiness{Ready: true}
-	if !d.fan.Connected() {
-		state.Degraded = append(state.Degraded, "NATS cannot be reached: agents poll, and changes take seconds")
-	}
-	if lost := d.mirror.Unreadable(); len(lost) > 0 {
-		state.Degraded = append(state.Degraded, fmt.Sprintf(
-			"%d records in etcd cannot be read; what was live before stays live: run scriptctl doctor", len(lost)))
-	}
-	if why := d.keys.check(); why != "" {
-		state.Degraded = append(state.Degraded, why)
-	}
-	if err := d.space.check(); err != nil {
-		state.Degraded = append(state.Degraded, err.Error())
+	for _, p := range d.parts() {
+		if p.Fault != "" {
+			state.Degraded = append(state.Degraded, p.Fault)
+		}
 	}
 	return state
+}
+
+// parts are what the registry can work without, and how each is.
+func (d *Daemon) parts() []rpc.Part {
+	nats, records, keys, space := rpc.Part{Name: "NATS"}, rpc.Part{Name: "records"}, rpc.Part{Name: "signing keys"}, rpc.Part{Name: "etcd space"}
+	if !d.fan.Connected() {
+		nats.Fault = "NATS cannot be reached: agents poll, and changes take seconds"
+	}
+	if lost := d.mirror.Unreadable(); len(lost) > 0 {
+		records.Fault = fmt.Sprintf("%d records in etcd cannot be read; what was live before stays live: run scriptctl doctor", len(lost))
+	}
+	keys.Fault = d.keys.check()
+	if err := d.space.check(); err != nil {
+		space.Fault = err.Error()
+	}
+	return []rpc.Part{nats, records, keys, space}
+}
+
+// about says what the registry is, for who checks it.
+func (d *Daemon) about(ctx context.Context) rpc.About {
+	etcd := rpc.Part{Name: "etcd", Fault: d.Ready(ctx).Reason}
+	return rpc.About{Software: version.String(), Parts: append([]rpc.Part{etcd}, d.parts()...)}
 }
 
 // Stop drains: it takes no new connections, ends watches, finishes calls in

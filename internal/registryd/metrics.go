@@ -44,7 +44,7 @@ func newMetrics() *metrics {
 		}),
 		removed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collected_total",
-			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries, events.",
+			Help: "What was removed because nobody needs it any more: tombstones, sources, audit_entries, events, personal_versions.",
 		}, []string{"what"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "collections_total",
@@ -98,7 +98,7 @@ func (m *metrics) collected(c registry.Collected, err error) {
 		outcome = "failed"
 	}
 	m.rounds.WithLabelValues(outcome).Inc()
-	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries, "events": c.Events} {
+	for what, n := range map[string]int{"tombstones": c.Tombstones, "sources": c.Sources, "audit_entries": c.AuditEntries, "events": c.Events, "personal_versions": c.Personal} {
 		m.removed.WithLabelValues(what).Add(float64(n))
 	}
 }

@@ -84,16 +84,7 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 	services.Unavailable = d.Unavailable
 	d.server = rpc.New(services)
 	controller := rollout.New(rollout.Config{Fleet: d.fleet, Registry: reg, Gates: d.gates, Clock: cfg.Clock, Moved: m.moved, Log: cfg.Log})
-	d.run(life, controller, registry.NewCollector(registry.CollectorConfig{
-		Store:              d.store,
-		Garbage:            d.store,
-		Interval:           cfg.CollectInterval,
-		Clock:              cfg.Clock,
-		TombstoneRetention: cfg.TombstoneRetention,
-		AuditRetention:     cfg.AuditRetention,
-		Log:                cfg.Log,
-		Collected:          m.collected,
-	}))
+	d.run(life, controller, d.collector(cfg, m, reg))
 	if noFleet != nil {
 		cfg.Log.Error("all calls are refused until there is a fleet", "error", noFleet)
 		d.running.Go(func() { d.awaitFleet(life) })
@@ -104,6 +95,20 @@ func (d *Daemon) start(ctx, life context.Context, cfg Config) error {
 		return err
 	}
 	return d.serve(ctx, cfg)
+}
+
+func (d *Daemon) collector(cfg Config, m *metrics, reg *registry.Registry) *registry.Collector {
+	return registry.NewCollector(registry.CollectorConfig{
+		Store:              d.store,
+		Garbage:            d.store,
+		Interval:           cfg.CollectInterval,
+		Clock:              cfg.Clock,
+		TombstoneRetention: cfg.TombstoneRetention,
+		AuditRetention:     cfg.AuditRetention,
+		Expire:             reg.Expire,
+		Log:                cfg.Log,
+		Collected:          m.collected,
+	})
 }
 
 func (d *Daemon) registerMetrics(cfg Config, m *metrics) error {
@@ -147,6 +152,7 @@ func (d *Daemon) services(cfg Config, m *metrics, reg *registry.Registry) rpc.Co
 		Sealer:   d.secure.sealer,
 		Sessions: d.sessions,
 		Log:      cfg.Log,
+		About:    d.about,
 
 		Authentication: d.secure.authentication,
 

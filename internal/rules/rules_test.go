@@ -178,7 +178,8 @@ func TestOwners(t *testing.T) {
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
 		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},
 		"go.opentelemetry.io/proto":          {"internal/tracing/tracetest", "internal/otlplogs/logcollector", "internal/demo"},
-		"k8s.io":                             {"operator", "internal/operatord", "deploy/validate", "e2e"},
+		"golang.org/x/perf":                  {"internal/scriptbench"},
+		"k8s.io":                             {"internal/kubeforward", "operator", "internal/operatord", "deploy/validate", "e2e"},
 	}
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {

@@ -26,6 +26,13 @@ If somebody holds one of the scripts, or the registry is frozen, apply stores no
 exits with 9. --lift-hold lifts the holds in the same transaction, and needs the role
 release. Use "scriptctl publish" for scripts that are independent of each other.
 
+A project owns its scripts: set project in .scriptorium.yaml, or --project. Apply then
+shows a plan first, and carries it out when you agree, or with --yes. --prune deletes the
+scripts of the project that no manifest has; without it, apply deletes nothing. Other
+scripts, such as those of the operator, are never deleted. While one of the scripts is a
+candidate, nothing is deleted: use --wait, or run apply again. With --dry-run, apply prints the
+plan and ends with exit code 1 if there is a change.
+
 Manifests are named as for "scriptctl publish".`
 
 // applyOptions are the flags of apply.
@@ -34,6 +41,7 @@ type applyOptions struct {
 	values  []string
 	name    string
 	rollout string
+	projectOptions
 	changeSetOptions
 }
 
@@ -44,14 +52,27 @@ func (a *app) applyCommand() *cobra.Command {
 		Short: "Publish the scripts of manifests, and values, in one transaction",
 		Long:  applyLong,
 		Example: `  scriptctl apply route.yaml cart.yaml --value acme/flags=on --wait
-  scriptctl apply scripts --value acme/prices=@prices.json --rollout plan.yaml --name cart-2`,
+  scriptctl apply scripts --value acme/prices=@prices.json --rollout plan.yaml --name cart-2
+  scriptctl apply -f scripts --project shop --prune --dry-run`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return manifestExtensions, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := a.changeSetOf(append(o.files, args...), &o)
+			paths := append(o.files, args...)
+			name, err := o.find(paths)
 			if err != nil {
 				return usage(err)
+			}
+			set, err := a.changeSetOf(paths, &o)
+			if err != nil {
+				return usage(err)
+			}
+			if name != "" {
+				err := a.applyProject(cmd.Context(), name, paths, set, &o)
+				if o.dryRun {
+					err = a.asDiff(err)
+				}
+				return err
 			}
 			return a.publishChangeSet(cmd.Context(), set, &o.changeSetOptions)
 		},
@@ -62,7 +83,8 @@ func (a *app) applyCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.name, "name", "", "what the change set is called (default apply-, the time, and random characters)")
 	cmd.Flags().StringVar(&o.rollout, "rollout", "", "`file` with the rollout plan of all of it: what spec.rollout of a manifest holds")
 	must(cmd.MarkFlagFilename("rollout", manifestExtensions...))
-	o.add(cmd)
+	o.projectOptions.add(cmd)
+	o.changeSetOptions.add(cmd)
 	return cmd
 }
 

@@ -18,7 +18,7 @@ func wantArgs(least, most int, what, example string) cobra.PositionalArgs {
 			return nil
 		}
 		usage := cmd.CommandPath()
-		_, name, _ := strings.Cut(usage, " ") // without "scriptctl"
+		name := strings.TrimPrefix(usage, cmd.Root().CommandPath()+" ")
 		if example != "" {
 			usage += " " + example
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -34,6 +35,7 @@ type callOptions struct {
 	socket  string
 	agents  []string
 	timeout time.Duration
+	key     string
 }
 
 type callView struct {
@@ -60,21 +62,22 @@ func (a *app) callCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.socket, "agent-socket", "", "the agent's grpc.sock")
 	cmd.Flags().StringArrayVar(&o.agents, "agent", nil, "an agent beside the registry, such as agent-2; may be repeated")
+	cmd.Flags().StringVar(&o.key, "key", "", "the key of the call, for rollouts by key and personal versions (scriptctl dev)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
 	cmd.MarkFlagsMutuallyExclusive("agent-socket", "agent")
 	return cmd
 }
 
 func (a *app) call(ctx context.Context, name string, args []string, o *callOptions) error {
-	ref, err := script.ParseRef(name)
+	ref, err := script.ParseRef(a.withTenant(name))
 	if err != nil {
+		return usage(err)
+	}
+	if err := checkJSON(args); err != nil {
 		return usage(err)
 	}
 	values := make([]any, len(args))
 	for i, arg := range args {
-		if !json.Valid([]byte(arg)) {
-			return usage(script.Errorf(script.Invalid, "", `argument %d, %.80q, is not JSON: text is written '"text"', an object '{"path":"/"}'`, i+1, arg))
-		}
 		values[i] = json.RawMessage(arg)
 	}
 	sockets, err := a.agentSockets(o)
@@ -99,6 +102,16 @@ func (a *app) call(ctx context.Context, name string, args []string, o *callOptio
 	return errors.Join(errs...)
 }
 
+// checkJSON returns an error if an argument of a script is not JSON.
+func checkJSON(args []string) error {
+	for i, arg := range args {
+		if !json.Valid([]byte(arg)) {
+			return script.Errorf(script.Invalid, "", `argument %d, %.80q, is not JSON: text is written '"text"', an object '{"path":"/"}'`, i+1, arg)
+		}
+	}
+	return nil
+}
+
 func (a *app) printCalls(views []callView) error {
 	if len(views) == 1 && a.output != formatTable {
 		return a.print(views[0], nil)
@@ -108,11 +121,15 @@ func (a *app) printCalls(views []callView) error {
 			if len(views) > 1 {
 				fmt.Fprintf(w, "# %s\n", view.Agent)
 			}
-			for _, result := range view.Results {
-				fmt.Fprintln(w, string(result))
-			}
+			writeResults(w, view.Results)
 		}
 	})
+}
+
+func writeResults(w io.Writer, results []json.RawMessage) {
+	for _, result := range results {
+		fmt.Fprintln(w, string(result))
+	}
 }
 
 // agentSockets returns the sockets of the agents to call.
@@ -149,9 +166,12 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	defer client.Close() //nolint:errcheck // nothing is in flight
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	result, err := client.Call(ctx, ref.String(), args...)
+	result, err := client.Call(agentclient.ContextWithKey(ctx, o.key), ref.String(), args...)
 	if err != nil {
-		return callView{}, &agentError{agent: socket, err: a.callError(socket, called(ctx, client, ref, err), o, err)}
+		what := a.called(ctx, client, ref, o.key, err)
+		source := a.sourceOf(ctx, what.ref, what.line)
+		lua.NameStack(err, source)
+		return callView{}, &agentError{agent: socket, source: source, err: a.callError(socket, what, o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}
 	if view.Results == nil {
@@ -166,28 +186,56 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 // calling is a call as an error names it.
 type calling struct {
 	ref  script.Ref
+	line int    // of the source in which the call failed; 0 if it is not known
 	what string // the script, and the version that failed if the agent says it
 }
 
 // called asks the agent which version the call that failed has run, and whether it is pinned:
 // people take the error for one of the version that they published last.
-func called(ctx context.Context, client *agentclient.Client, ref script.Ref, err error) calling {
+func (a *app) called(ctx context.Context, client *agentclient.Client, ref script.Ref, key string, err error) calling {
 	c := calling{ref: ref, what: ref.String()}
+	var line int
 	switch script.KindOf(err) {
 	case script.Script, script.Timeout, script.Limit:
+		line = script.AsError(err).Line
 	default:
 		return c
 	}
 	list, err := client.List(ctx, agentclient.ListOptions{Tenant: ref.Name.Tenant})
+	if key != "" {
+		if personal, ok := a.personalWith(ctx, list, ref.Name, key); ok {
+			return calling{ref: personal, line: line, what: fmt.Sprintf("%s, as which %s ran", personal, ref)}
+		}
+		return c // a rollout may have run another version
+	}
+	c.line = line
 	i := slices.IndexFunc(list, func(s agentclient.Script) bool { return s.Name == ref.Name })
 	if err != nil || i < 0 || ref.Version != 0 {
 		return c
 	}
-	c.what = fmt.Sprintf("%s@%d", ref.Name, list[i].Active.Number)
+	c.ref.Version = list[i].Active.Number
+	c.what = fmt.Sprintf("%s@%d", ref.Name, c.ref.Version)
 	if list[i].Pinned {
 		c.what += fmt.Sprintf(", to which the script is pinned (scriptctl get %s says whether somebody holds it)", ref.Name)
 	}
 	return c
+}
+
+// personalWith returns the personal version of a script that calls with the key run, among the scripts of an agent.
+func (a *app) personalWith(ctx context.Context, list []agentclient.Script, of script.Name, key string) (script.Ref, bool) {
+	client, err := a.connect()
+	if err != nil {
+		return script.Ref{}, false
+	}
+	for i := range list {
+		if name := list[i].Name; strings.HasPrefix(name.Script, script.PersonalPrefix(of).Script) {
+			r, err := client.Get(ctx, name)
+			if err == nil && r.Settings.Personal != nil && r.Settings.Personal.Of == of.Script && r.Settings.Personal.Key == key {
+				return script.Ref{Name: name, Version: list[i].Active.Number}, true
+			}
+		}
+	}
+	return script.Ref{}, false
 }
 
 // agentOrigin says where a socket of agentSockets is from.
@@ -208,8 +256,9 @@ func (a *app) agentOrigin(o *callOptions) string {
 
 // agentError is an error of a call, with the agent's socket.
 type agentError struct {
-	agent string
-	err   error
+	agent  string
+	source []byte // of the script that failed; nil if it is not known
+	err    error
 }
 
 func (e *agentError) Error() string { return e.err.Error() }

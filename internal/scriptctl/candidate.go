@@ -51,6 +51,8 @@ type trialsView struct {
 	Running     int    `json:"running"`
 	Calls       uint64 `json:"calls"`
 	FailedCalls uint64 `json:"failedCalls"`
+	// Shadow is what agents found in a shadow step.
+	Shadow *shadowView `json:"shadow,omitempty"`
 	// Agents that it waits for, the names of the first of them, and why the first one
 	// takes so long, if it says so.
 	Waiting    int      `json:"waiting"`
@@ -66,6 +68,7 @@ type planView struct {
 	Steps            []stepView `json:"steps,omitempty"`
 	MaxErrorPercent  *float64   `json:"maxErrorPercent,omitempty"`
 	MaxErrorIncrease *float64   `json:"maxErrorIncrease,omitempty"`
+	MaxDiffPercent   *float64   `json:"maxDiffPercent,omitempty"`
 	// By percentile, in percent.
 	MaxLatencyIncrease map[string]int `json:"maxLatencyIncrease,omitempty"`
 	MinCalls           *int           `json:"minCalls,omitempty"`
@@ -81,6 +84,7 @@ type planView struct {
 type stepView struct {
 	Percent      int       `json:"percent,omitempty"` // of the agents, or of those that the selector selects; all of these without it
 	By           script.By `json:"by,omitempty"`      // "key": of the keys of calls
+	Shadow       int       `json:"shadow,omitempty"`  // percentage of the calls that it shadows
 	PauseSeconds float64   `json:"pauseSeconds"`
 	Approval     bool      `json:"approval,omitempty"`
 	// Selector has the labels of the agents that the step takes.
@@ -156,7 +160,7 @@ func viewOfTrials(t *registryclient.Trials) *trialsView {
 		return nil
 	}
 	return &trialsView{
-		Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls,
+		Passed: t.Passed, Failed: t.Failed, Running: t.Running, Calls: t.Calls, FailedCalls: t.FailedCalls, Shadow: viewOfShadow(t.Shadow),
 		Waiting: t.Waiting, WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: t.Why, Evidence: t.Evidence,
 	}
 }
@@ -165,7 +169,7 @@ func viewOfPlan(p script.Plan) *planView {
 	if p.IsZero() {
 		return nil
 	}
-	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds(), OnDeadline: string(p.OnDeadline), Key: p.Key}
+	v := &planView{MaxErrorPercent: p.MaxErrorPercent, MaxErrorIncrease: p.MaxErrorIncrease, MaxDiffPercent: p.MaxDiffPercent, MinCalls: p.MinCalls, DeadlineSeconds: p.ProgressDeadline.Seconds(), OnDeadline: string(p.OnDeadline), Key: p.Key}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		if v.MaxLatencyIncrease == nil {
 			v.MaxLatencyIncrease = map[string]int{}
@@ -182,8 +186,18 @@ func viewOfPlan(p script.Plan) *planView {
 		v.After = append(v.After, name.String())
 	}
 	for _, s := range p.Steps {
-		v.Steps = append(v.Steps, stepView{Percent: s.Percent, By: s.By, PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: viewOfGate(s.Gate)})
+		v.Steps = append(v.Steps, viewOfStep(s))
 	}
+	return v
+}
+
+func viewOfStep(s script.Step) stepView {
+	v := stepView{PauseSeconds: s.Pause.Seconds(), Approval: s.Approval, Selector: s.Selector.Labels(), Gate: viewOfGate(s.Gate)}
+	if s.By == script.ByShadow {
+		v.Shadow = s.Percent
+		return v
+	}
+	v.Percent, v.By = s.Percent, s.By
 	return v
 }
 

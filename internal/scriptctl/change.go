@@ -187,7 +187,7 @@ func (a *app) pinCommand() *cobra.Command {
 		Args:              wantArgs(2, 2, "a script and a version", "tenant/name 7"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, version, err := nameAndVersion(args)
+			name, version, err := a.nameAndVersion(args)
 			if err != nil {
 				return err
 			}
@@ -236,7 +236,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			names := make([]script.Name, len(args))
 			for i, arg := range args {
 				var err error
-				if names[i], err = parseName(arg); err != nil {
+				if names[i], err = a.parseName(arg); err != nil {
 					return err
 				}
 			}
@@ -259,7 +259,7 @@ func (a *app) oneScript(f changeFlags, use, short, long, example string, do chan
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}
@@ -293,7 +293,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 		Args:              wantArgs(1, 2, "a script, and a version if it is not the one that was live before", "tenant/name [7]"),
 		ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, version, err := nameAndVersion(args)
+			name, version, err := a.nameAndVersion(args)
 			if err != nil {
 				return err
 			}
@@ -343,7 +343,7 @@ func (a *app) deleteCommand() *cobra.Command {
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}
@@ -403,8 +403,8 @@ func (a *app) confirm(ctx context.Context, client *registryclient.Client, name s
 	return fmt.Errorf("%s was not deleted", name)
 }
 
-func parseName(arg string) (script.Name, error) {
-	name, err := script.ParseName(arg)
+func (a *app) parseName(arg string) (script.Name, error) {
+	name, err := script.ParseName(a.withTenant(arg))
 	if err != nil {
 		return name, usage(err)
 	}
@@ -412,11 +412,12 @@ func parseName(arg string) (script.Name, error) {
 }
 
 // parseChangeSet is parseName for the name of a change set.
-func parseChangeSet(arg string) (script.Name, error) {
+func (a *app) parseChangeSet(arg string) (script.Name, error) {
+	arg = a.withTenant(arg)
 	if strings.Count(arg, "/") != 1 {
 		return script.Name{}, usage(script.Errorf(script.Invalid, "name", "%.80q is not a change set's name: want tenant/name", arg))
 	}
-	return parseName(arg)
+	return a.parseName(arg)
 }
 
 func parseVersion(arg string) (uint64, error) {
@@ -428,8 +429,8 @@ func parseVersion(arg string) (uint64, error) {
 }
 
 // nameAndVersion reads "tenant/name 7"; without the number it is 0.
-func nameAndVersion(args []string) (script.Name, uint64, error) {
-	name, err := parseName(args[0])
+func (a *app) nameAndVersion(args []string) (script.Name, uint64, error) {
+	name, err := a.parseName(args[0])
 	if err != nil || len(args) == 1 {
 		return name, 0, err
 	}

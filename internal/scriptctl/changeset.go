@@ -78,7 +78,7 @@ no registry. Create never replaces a file.`,
 		Args:              wantArgs(1, 1, "the name of a change set", "tenant/name"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
-			name, err := parseChangeSet(args[0])
+			name, err := a.parseChangeSet(args[0])
 			if err != nil {
 				return err
 			}

@@ -108,25 +108,14 @@ type stagedView struct {
 
 // publishChangeSet publishes what was read, of a document or without one.
 func (a *app) publishChangeSet(ctx context.Context, set *manifest.ChangeSet, o *changeSetOptions) error {
-	write, err := a.writeAs(&o.changeFlags)
+	request, err := a.changeSetRequest(ctx, set, o)
 	if err != nil {
 		return err
-	}
-	if err := check(set.Scripts); err != nil {
-		return err
-	}
-	if o.sign != "" {
-		if err := a.signAll(ctx, set.Scripts, o.sign, &o.signFlags); err != nil {
-			return err
-		}
 	}
 	client, err := a.connect()
 	if err != nil {
 		return err
 	}
-	request := set.Publish()
-	request.DryRun, request.LiftHold = o.dryRun, o.lift
-	request.ChangeSetWrite = registryclient.ChangeSetWrite{Author: write.Author, Note: write.Note, Owner: write.Owner, Force: write.Force}
 	result, err := client.PublishChangeSet(ctx, request)
 	if err != nil {
 		return namedInSet(set, err)
@@ -145,6 +134,26 @@ func (a *app) publishChangeSet(ctx context.Context, set *manifest.ChangeSet, o *
 		fmt.Fprintf(a.Out, "change set %s live\n", v.ChangeSet)
 	}
 	return nil
+}
+
+// changeSetRequest is what publishing the set asks for.
+func (a *app) changeSetRequest(ctx context.Context, set *manifest.ChangeSet, o *changeSetOptions) (registryclient.ChangeSetRequest, error) {
+	write, err := a.writeAs(&o.changeFlags)
+	if err != nil {
+		return registryclient.ChangeSetRequest{}, err
+	}
+	if err := check(set.Scripts); err != nil {
+		return registryclient.ChangeSetRequest{}, err
+	}
+	if o.sign != "" {
+		if err := a.signAll(ctx, set.Scripts, o.sign, &o.signFlags); err != nil {
+			return registryclient.ChangeSetRequest{}, err
+		}
+	}
+	request := set.Publish()
+	request.DryRun, request.LiftHold = o.dryRun, o.lift
+	request.ChangeSetWrite = registryclient.ChangeSetWrite{Author: write.Author, Note: write.Note, Owner: write.Owner, Force: write.Force}
+	return request, nil
 }
 
 func goalsOf(releases []script.Release) goals {

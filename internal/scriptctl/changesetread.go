@@ -75,7 +75,7 @@ status" of one of the scripts shows what the rollout waits for.`,
 		Example: "  scriptctl changeset status acme/cart-2",
 		Args:    wantChangeSet(), ValidArgsFunction: a.completeChangeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseChangeSet(args[0])
+			name, err := a.parseChangeSet(args[0])
 			if err != nil {
 				return err
 			}
@@ -251,7 +251,7 @@ func (a *app) changeSetRollbackCommand() *cobra.Command {
 		Args:              wantChangeSet(),
 		ValidArgsFunction: a.completeChangeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseChangeSet(args[0])
+			name, err := a.parseChangeSet(args[0])
 			if err != nil {
 				return err
 			}

@@ -3,19 +3,19 @@ package scriptctl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/kubeforward"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
-	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const plaintextVariable = "SCRIPTORIUM_INSECURE_PLAINTEXT"
@@ -36,42 +36,67 @@ func (a *app) addConnectionFlags(root *cobra.Command) {
 	for _, file := range []string{"ca", "cert", "key", "token-file"} {
 		must(root.MarkPersistentFlagFilename(file))
 	}
+	if a.byKubectl {
+		flags.StringVarP(&a.kube.namespace, "namespace", "n", "", "the namespace of the registry (default "+kubeforward.DefaultNamespace+")")
+		flags.StringVar(&a.kube.context, "context", "", "the context of the kubeconfig")
+		flags.StringVar(&a.kube.kubeconfig, "kubeconfig", "", "the kubeconfig")
+		must(root.MarkPersistentFlagFilename("kubeconfig"))
+		return
+	}
+	flags.StringVar(&a.contextName, "context", "", "the context of the configuration (default $"+contextVariable+", else the current one)")
+	flags.StringVar(&a.config, "config", "", "the configuration (default $"+configVariable+", else ~/.config/scriptorium/config.yaml)")
+	must(root.MarkPersistentFlagFilename("config", "yaml", "yml"))
+	flags.Var(&a.kube, "kube", "go through the Kubernetes API server, to the registry in this `NAMESPACE` (default "+kubeforward.DefaultNamespace+")")
+	flags.Lookup("kube").NoOptDefVal = kubeforward.DefaultNamespace
+	flags.StringVar(&a.kube.context, "kube-context", "", "the context of the kubeconfig; implies --kube")
+	must(root.RegisterFlagCompletionFunc("context", a.completeContexts(0)))
 }
 
-// connection returns how the registry is connected to.
-func (a *app) connection() ([]registryclient.Option, error) {
-	caller := security.Caller{
-		CA:        cmp.Or(a.caller.CA, os.Getenv("SCRIPTORIUM_CA")),
-		Cert:      cmp.Or(a.caller.Cert, os.Getenv("SCRIPTORIUM_CERT")),
-		Key:       cmp.Or(a.caller.Key, os.Getenv("SCRIPTORIUM_KEY")),
-		TokenFile: a.caller.TokenFile,
-		Token:     os.Getenv("SCRIPTORIUM_TOKEN"),
+// kubeFlags say which cluster the registry is in. As a flag they are --kube=NAMESPACE.
+type kubeFlags struct {
+	on                             bool
+	namespace, context, kubeconfig string
+}
+
+// Set implements pflag.Value.
+func (k *kubeFlags) Set(namespace string) error {
+	if namespace == "" {
+		return errors.New("wants a namespace, or no =")
 	}
-	if caller.Token == "" {
-		caller.TokenFile = cmp.Or(caller.TokenFile, os.Getenv("SCRIPTORIUM_TOKEN_FILE"))
-	}
-	plaintext := a.plain
-	if text := os.Getenv(plaintextVariable); text != "" && !plaintext {
-		allowed, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, script.Errorf(script.Invalid, plaintextVariable, "is %q; want true or false", text)
-		}
-		plaintext = allowed
-	}
+	k.on, k.namespace = true, namespace
+	return nil
+}
+
+// String implements pflag.Value.
+func (k *kubeFlags) String() string { return "" }
+
+// Type implements pflag.Value.
+func (k *kubeFlags) Type() string { return "string" }
+
+// connection returns the registry's address, and how it is connected to.
+func (a *app) connection() (address string, options []registryclient.Option, err error) {
 	if text := os.Getenv(traceVariable); text != "" {
 		if _, ok := tracecontext.Parse(text); !ok {
 			a.warn(fmt.Sprintf("%s is ignored: %.80q is no W3C traceparent", traceVariable, text))
 		}
 	}
-	connection, err := caller.Open(a.registryTarget(), "", plaintext, tlsfiles.WarnOfOpen, a.warnings())
+	s, err := a.settings()
 	if err != nil {
-		return nil, err
+		return "", nil, usage(err)
 	}
-	options := []registryclient.Option{registryclient.WithTransportCredentials(connection.Transport)}
+	if s.kube != nil {
+		return a.kubeConnection(s)
+	}
+	address = cmp.Or(s.registry.value, defaultRegistry)
+	connection, err := s.callerOf().Open(address, "", s.plaintext, tlsfiles.WarnOfOpen, a.warnings())
+	if err != nil {
+		return "", nil, usage(s.named(err))
+	}
+	options = []registryclient.Option{registryclient.WithTransportCredentials(connection.Transport), registryclient.WithAdvice(a.registryOrigin())}
 	if connection.PerCall != nil {
 		options = append(options, registryclient.WithDialOptions(grpc.WithPerRPCCredentials(connection.PerCall)))
 	}
-	return options, nil
+	return address, options, nil
 }
 
 func (a *app) warnings() *slog.Logger { return slog.New(warnings{a.warn}) }

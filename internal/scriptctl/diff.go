@@ -16,19 +16,33 @@ import (
 )
 
 func (a *app) diffCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "diff TENANT/NAME [FROM [TO]]",
-		Short: "Show what changed between two versions",
-		Long: `Diff prints what changed between two versions of a script, as a unified diff:
-of the source, and of the limits, the trigger, onError, log, the config and the tests.
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "diff TENANT/NAME [FROM [TO]] | -f FILE|DIR",
+		Short: "Show what changed between two versions, or between files and the registry",
+		Long: `Diff prints what changed between two versions of a script, as a unified diff. It compares
+the source, limits, trigger, onError, log, config, tests and the versions of libraries.
 
 Without FROM it compares the active version with the one before it; without TO,
-FROM with the active version. Equal versions print nothing.`,
-		Example:           "  scriptctl diff acme/route\n  scriptctl diff acme/route 7 9",
-		Args:              wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]"),
+FROM with the active version. Equal versions print nothing.
+
+With -f, diff compares manifests with the latest version of their scripts: the source as
+a unified diff, and every other field that differs. It then ends as diff(1) and kubectl
+diff do: with exit code 0 without a difference, 1 with one, and a higher code for an
+error.`,
+		Example: "  scriptctl diff acme/route\n  scriptctl diff acme/route 7 9\n  scriptctl diff -f scripts",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(files) > 0 {
+				return wantArgs(0, 0, "no script beside -f", "-f FILE|DIR")(cmd, args)
+			}
+			return wantArgs(1, 3, "a script, and two versions at most", "tenant/name [FROM [TO]]")(cmd, args)
+		},
 		ValidArgsFunction: a.completeNameThenVersions(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, from, err := nameAndVersion(args[:min(2, len(args))])
+			if len(files) > 0 {
+				return a.asDiff(a.diffFiles(cmd.Context(), files))
+			}
+			name, from, err := a.nameAndVersion(args[:min(2, len(args))])
 			if err != nil {
 				return err
 			}
@@ -41,6 +55,9 @@ FROM with the active version. Equal versions print nothing.`,
 			return a.diff(cmd.Context(), name, from, to)
 		},
 	}
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "a manifest, a folder of them, or - for standard input; may be repeated")
+	must(cmd.MarkFlagFilename("file", manifestExtensions...))
+	return cmd
 }
 
 func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error {

@@ -1,11 +1,13 @@
 package scriptctl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/internal/contexts"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -23,6 +25,37 @@ type errorBody struct {
 	File    string      `json:"file,omitempty"`
 	Line    int         `json:"line,omitempty"` // of the file, or else of the script
 	Column  int         `json:"column,omitempty"`
+	Source  string      `json:"source,omitempty"` // the text of the line
+	// Stack is the functions that the script was in, if these are several: the innermost first.
+	Stack []calledFunction `json:"stack,omitempty"`
+}
+
+// calledFunction is a function of a script that was called.
+type calledFunction struct {
+	Function string `json:"function"` // "main" is the one that the call began with
+	Line     int    `json:"line"`     // of the error's file, or else of the script
+	Source   string `json:"source,omitempty"`
+}
+
+// text returns the frame in one line; file is "" if it is not known.
+func (f *calledFunction) text(file string) string {
+	where := fmt.Sprintf("line %d", f.Line)
+	if file != "" {
+		where = fmt.Sprintf("%s:%d", file, f.Line)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("in %s, %s: %s", f.Function, where, strings.TrimSpace(f.Source)), ": ")
+}
+
+// viewOfStack returns the functions of a stack; nil if there is only one. text has their lines, and is nil if it is not
+// known.
+func viewOfStack(stack []script.Frame, text []byte) (all []calledFunction) {
+	if len(stack) < 2 {
+		return nil
+	}
+	for _, f := range stack {
+		all = append(all, calledFunction{cmp.Or(f.Function, "main"), f.Line, lineOf(text, f.Line)})
+	}
+	return all
 }
 
 func viewOfError(err error) errorView {
@@ -38,9 +71,14 @@ func viewOfError(err error) errorView {
 	if e, ok := errors.AsType[*manifest.Error](err); ok {
 		body.Field, body.Message = e.Field, e.Message
 		body.File, body.Line, body.Column = e.File, e.Line, e.Column
+		file, _ := manifest.ReadFile(e.File) // without it the error has no excerpt
+		body.Source, body.Stack = lineOf(file, e.Line), viewOfStack(e.Stack, file)
+	}
+	if e, ok := errors.AsType[*contexts.Error](err); ok {
+		body.Field, body.Message, body.File, body.Line = e.Field, e.Message, e.File, e.Line
 	}
 	if failed, ok := errors.AsType[*agentError](err); ok {
-		body.Agent = failed.agent
+		body.Agent, body.Source, body.Stack = failed.agent, lineOf(failed.source, body.Line), viewOfStack(script.AsError(err).Stack, failed.source)
 		if body.Kind != script.Unavailable { // which says where nobody answers, and what to do
 			body.Message = script.AsError(err).Message
 		}
@@ -66,18 +104,29 @@ func kindOf(err error) script.Kind {
 // output is for programs.
 func (a *app) printError(err error) {
 	for _, e := range single(err) {
-		a.report("error: "+text(e), viewOfError(e))
+		view := viewOfError(e)
+		view.Error.Message = a.own(view.Error.Message)
+		a.report("error: "+a.own(text(e)), view)
+		if shown := excerpt(view.Error.Source, view.Error.Line, view.Error.Column); shown != "" && !a.forPrograms() {
+			fmt.Fprintln(a.Err, printable(shown))
+		}
+		for _, f := range view.Error.Stack {
+			if !a.forPrograms() {
+				fmt.Fprintln(a.Err, "  "+plain(f.text(view.Error.File)))
+			}
+		}
 	}
 }
 
 // warn prints a warning as printError prints an error.
 func (a *app) warn(text string) {
+	text = a.own(text)
 	a.report("warning: "+text, map[string]noticeBody{"warning": {text}})
 }
 
 // notice prints what a person should know beside the output.
 func (a *app) notice(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := a.own(fmt.Sprintf(format, args...))
 	a.report(text, map[string]noticeBody{"notice": {text}})
 }
 
@@ -88,13 +137,15 @@ type noticeBody struct {
 
 // report prints on standard error: a line, or an object if the output is for programs.
 func (a *app) report(line string, view any) {
-	switch a.output {
-	case formatJSON, formatYAML:
+	if a.forPrograms() {
 		_ = a.printEach(a.Err, view) // nothing can be done where that fails
-	default:
-		fmt.Fprintln(a.Err, plain(line))
+		return
 	}
+	fmt.Fprintln(a.Err, plain(line))
 }
+
+// forPrograms reports whether the output is for programs.
+func (a *app) forPrograms() bool { return a.output == formatJSON || a.output == formatYAML }
 
 // single returns the errors that were joined in err, each with the exit code that err
 // gives it.

@@ -13,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/docs/api"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -46,15 +48,13 @@ var requestField = regexp.MustCompile(`\brequest\.(\w+)`)
 // TestExamplesReadWhatGatewaysSend: examples for gateways read no field but those of the
 // class Request in docs/api/scriptorium.lua.
 func TestExamplesReadWhatGatewaysSend(t *testing.T) {
-	definitions, err := os.ReadFile("../../docs/api/scriptorium.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, class, _ := strings.Cut(string(definitions), "---@class Request\n")
-	class, _, _ = strings.Cut(class, "\n\n")
 	known := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^---@field (\w+)`).FindAllStringSubmatch(class, -1) {
-		known[m[1]] = true
+	for _, c := range api.Parse(api.Globals).Classes {
+		for _, f := range c.Fields {
+			if c.Name == "Request" {
+				known[f.Name] = true
+			}
+		}
 	}
 	manifests, err := manifest.Load("../../examples/scripts")
 	if err != nil {
@@ -147,6 +147,38 @@ func TestExampleOverRedis(t *testing.T) {
 	got, err := client.Do(t.Context(), "FCALL", "acme/route", 0, fromGateway("/api/cart", nil)).Text()
 	if err != nil || got != `{"upstream":"cart"}` {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// TestExampleOfKruise: an agent and scriptctl krm make the same canary route.
+func TestExampleOfKruise(t *testing.T) {
+	const dir = "../../examples/kruise/"
+	if stdout, stderr, code := run(t, "test", dir); code != 0 || !strings.HasPrefix(stdout, "ok ") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	request, err := os.ReadFile(dir + "requests/step.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := person{t, startFleet(t, 1)}
+	if out, code := p.run("", "publish", dir+"canary-route.yaml", "--wait"); code != 0 {
+		t.Fatal(code, out)
+	}
+	type route struct{ Spec any }
+	var called, made route
+	out, code := p.run("", "call", "acme/canary-route", string(request), "--agent-socket", filepath.Join(p.dir, "agent-1", "grpc.sock"))
+	if err := json.Unmarshal([]byte(out), &called); code != 0 || err != nil {
+		t.Fatalf("%d: %s, %v", code, out, err)
+	}
+	stdout, stderr, code := run(t, "krm", "-f", dir+"canary-route.yaml", dir+"requests/virtualservice.yaml")
+	if err := kyaml.Unmarshal([]byte(stdout), &made); code != 0 || err != nil {
+		t.Fatalf("%d: %s%s, %v", code, stdout, stderr, err)
+	}
+	want := decode(t, []byte(`{"hosts":["shop.example"],"http":[{"route":[{"destination":{"host":"shop"},"weight":80},{"destination":{"host":"shop-canary"},"weight":20}]}]}`))
+	for by, got := range map[string]any{"the agent": called.Spec, "krm": made.Spec} {
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("by %s: %s", by, d)
+		}
 	}
 }
 

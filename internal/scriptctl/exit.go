@@ -22,6 +22,8 @@ const (
 	exitHeld         = 9
 	exitDiffers      = 10
 	exitTestFailed   = 11
+	exitLint         = 12
+	exitDegraded     = 13
 )
 
 // exitError is an error with the exit code that it ends in. A nil err was

@@ -25,7 +25,7 @@ func (a *app) rolloutExplainCommand() *cobra.Command {
 		Example: "  scriptctl rollout explain acme/route\n  scriptctl rollout explain acme/route 7",
 		Args:    wantArgs(1, 2, "a script, and optionally a version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, version, err := nameAndVersion(args)
+			name, version, err := a.nameAndVersion(args)
 			if err != nil {
 				return err
 			}

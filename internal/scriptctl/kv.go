@@ -153,7 +153,7 @@ shows it: so nobody undoes what another one did meanwhile.`,
 		Args:              wantArgs(1, 2, "a key, and a value or --file", "tenant/key VALUE"),
 		ValidArgsFunction: a.completeKeys(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := parseKey(args[0])
+			key, err := a.parseKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -320,7 +320,7 @@ func (a *app) kvDeleteCommand() *cobra.Command {
 			keys := make([]script.ValueKey, len(args))
 			for i, arg := range args {
 				var err error
-				if keys[i], err = parseKey(arg); err != nil {
+				if keys[i], err = a.parseKey(arg); err != nil {
 					return err
 				}
 			}
@@ -363,8 +363,8 @@ func (a *app) kvDelete(ctx context.Context, keys []script.ValueKey, f *valueFlag
 	return errors.Join(a.print(views, func(io.Writer) {}), err)
 }
 
-func parseKey(arg string) (script.ValueKey, error) {
-	key, err := script.ParseValueKey(arg)
+func (a *app) parseKey(arg string) (script.ValueKey, error) {
+	key, err := script.ParseValueKey(a.withTenant(arg))
 	if err != nil {
 		return key, usage(err)
 	}

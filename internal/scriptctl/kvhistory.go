@@ -45,7 +45,7 @@ values may.`,
 		Args:              wantArgs(1, 1, "a key", "tenant/key"),
 		ValidArgsFunction: a.completeKeys(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := parseKey(args[0])
+			key, err := a.parseKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (a *app) kvRollbackCommand() *cobra.Command {
 		Args:              wantArgs(1, 2, "a key, and a version if it is not the one before", "tenant/key [7]"),
 		ValidArgsFunction: a.completeKeys(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := parseKey(args[0])
+			key, err := a.parseKey(args[0])
 			if err != nil {
 				return err
 			}

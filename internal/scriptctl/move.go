@@ -220,6 +220,7 @@ its history. Scripts that import stored before an error stay: run it again to co
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace scripts that differ, and allow version numbers of deleted scripts again")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "let the registry check everything and store nothing")
 	cmd.Flags().StringVar(&o.note, "note", "", "why, for the scripts' histories")
+	cmd.AddCommand(a.importArgoCDCommand(), a.importKruiseCommand(), a.importKarmadaCommand(), a.importRedisCommand())
 	return cmd
 }
 

@@ -242,9 +242,12 @@ func clock(t time.Time) string {
 }
 
 // plain makes what a stranger wrote fit for one line of a terminal.
-func plain(s string) string {
+func plain(s string) string { return printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s)) }
+
+// printable replaces control characters, except line ends and tabs.
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
 			return ' '
 		}
 		return r

@@ -60,7 +60,7 @@ ends. Ctrl-C ends it early. A script that nobody calls has no profile.
 		Args:              wantArgs(1, 1, "a script", "tenant/name"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}

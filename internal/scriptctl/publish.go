@@ -26,6 +26,10 @@ and sends nothing. With --dry-run it also runs their tests: see "scriptctl test"
 it publishes one after the other. If the registry refuses one, publish goes on with the
 others and exits with an error.
 
+A script has the libraries that it requires ("require") as they are when it is published.
+To have it use newer ones, publish it again. Publish sends libraries before the scripts that
+require them. --library publishes libraries, like spec.library: true.
+
 A manifest with spec.version pins the script to that version. A manifest without it
 follows the latest.
 
@@ -57,6 +61,8 @@ type publishOptions struct {
 	dryRun bool
 	sign   string
 	lift   bool
+	// library makes libraries of all scripts.
+	library bool
 	signFlags
 	changeFlags
 }
@@ -80,6 +86,8 @@ type publishView struct {
 	HeldBack string    `json:"heldBack,omitempty"`
 	// Warnings are of a plan that cannot go on as the fleet is.
 	Warnings []string `json:"warnings,omitempty"`
+	// Libraries are what the version has of other scripts.
+	Libraries []libraryView `json:"libraries,omitempty"`
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -104,6 +112,7 @@ func (a *app) publishCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "run the tests, let the registry check everything, and store nothing")
 	cmd.Flags().StringVar(&o.sign, "sign", "", "file of the publisher's private key to sign with")
 	cmd.Flags().BoolVar(&o.lift, "lift-hold", false, "lift a hold of the script, so that what is published runs")
+	cmd.Flags().BoolVar(&o.library, "library", false, "publish libraries, as if the manifests had spec.library: true")
 	must(cmd.MarkFlagFilename("sign"))
 	o.signFlags.add(cmd)
 	o.changeFlags.add(cmd)
@@ -117,36 +126,39 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := a.loadManifests(o.files)
+	manifests, err := a.publishable(ctx, o)
 	if err != nil {
-		return usage(err)
-	}
-	if err := check(manifests); err != nil {
 		return err
 	}
-	if o.dryRun {
-		if err := a.dryRunTests(ctx, manifests); err != nil {
-			return err
-		}
-	}
-	if o.sign != "" {
-		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {
-			return err
-		}
-	}
+	goals, held, err := a.publishAll(ctx, manifests, o, write)
+	return a.conclude(ctx, &o.wait, goals, err, held)
+}
+
+// publishAll publishes the manifests one after the other, and prints what becomes of each. It returns what the scripts
+// are to reach, whether one is held back, and the first error, which is printed already.
+func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *publishOptions, write registryclient.Write) (goals goals, held bool, first error) {
 	client, err := a.connect()
 	if err != nil {
-		return err
+		a.printError(err)
+		return nil, false, err
 	}
-
 	views := make([]publishView, 0, len(manifests))
-	goals := make(goals, len(manifests))
-	var first error
+	goals = map[script.Name]goal{}
 	for i := range manifests {
 		m := &manifests[i]
 		request := m.Publish()
 		request.Write, request.DryRun, request.LiftHold = write, o.dryRun, o.lift
 		published, err := client.Publish(ctx, request)
+		if err == nil && m.Settings.Personal != nil && published.Release.Settings.Personal == nil {
+			err = withdraw(ctx, client, &published.Release, write, o.dryRun)
+		}
+		if err != nil && o.dryRun && awaitsLibrary(m, manifests, err) {
+			view := publishView{Script: m.Name.String(), Outcome: "would be published", Digest: script.DigestOf(m.Source), File: m.File, Line: m.Line}
+			view.Warnings = []string{"it requires libraries that are published with it, so the registry did not check it"}
+			views = append(views, view)
+			a.printPublished(&view)
+			continue
+		}
 		if err != nil {
 			err = named(m, err)
 			a.printError(err)
@@ -166,10 +178,54 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 		a.printPublished(&view)
 	}
 	if err := a.print(views, func(io.Writer) {}); err != nil {
-		return err
+		a.printError(err)
+		first = firstOf(first, err)
 	}
-	held := slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
-	return a.conclude(ctx, &o.wait, goals, first, held)
+	held = slices.ContainsFunc(views, func(v publishView) bool { return v.HeldBack != "" })
+	return goals, held, first
+}
+
+// withdraw deletes a script that the registry published in the place of a personal version, which it does not know.
+func withdraw(ctx context.Context, client *registryclient.Client, r *script.Release, write registryclient.Write, dryRun bool) error {
+	unknown := script.Errorf(script.Invalid, "personal", "the registry is too old for personal versions: upgrade registryd")
+	if dryRun {
+		return unknown
+	}
+	write.ExpectedRevision = r.Revision
+	if _, err := client.Delete(ctx, r.Name, write); err != nil {
+		return fmt.Errorf("%w. It published an ordinary script, which cannot be deleted now (scriptctl delete %s): %w", unknown, r.Name, err)
+	}
+	return unknown
+}
+
+// publishable returns the manifests to publish, which compile, in their order. They are signed, if they are to be.
+func (a *app) publishable(ctx context.Context, o *publishOptions) ([]manifest.Manifest, error) {
+	manifests, err := a.loadManifests(o.files)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if o.library {
+		for i := range manifests {
+			manifests[i].AsLibrary()
+		}
+	}
+	if err := check(manifests); err != nil {
+		return nil, err
+	}
+	if o.dryRun {
+		if err := a.resolve(ctx, manifests, false); err != nil {
+			return nil, err
+		}
+		if err := a.dryRunTests(ctx, manifests); err != nil {
+			return nil, err
+		}
+	}
+	if o.sign != "" {
+		if err := a.signAll(ctx, manifests, o.sign, &o.signFlags); err != nil {
+			return nil, err
+		}
+	}
+	return manifests, nil
 }
 
 // conclude waits for the goals, if it is to, and returns the exit code of a command for several scripts.
@@ -222,7 +278,7 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 		Script: m.Name.String(), Outcome: "unchanged", Version: p.Version.Number, Digest: p.Version.Digest,
 		Revision: p.Release.Revision, Active: p.Release.Active.Number, File: m.File, Line: m.Line,
 		Candidate: viewOfCandidate(&p.Release), Hold: viewOfHold(p.Release.Hold), HeldBack: p.Release.HeldBack(),
-		Warnings: p.Warnings,
+		Warnings: p.Warnings, Libraries: viewOfLibraries(p.Libraries),
 	}
 	switch {
 	case !p.Changed:
@@ -239,7 +295,10 @@ func viewOfPublished(m *manifest.Manifest, p *registryclient.Published, dryRun b
 }
 
 func (v publishView) String() string {
-	s := fmt.Sprintf("%s v%d %s %s", v.Script, v.Version, v.Digest.Short(), v.Outcome)
+	if v.Version == 0 {
+		return fmt.Sprintf("%s %s %s", v.Script, v.Digest.Short(), v.Outcome)
+	}
+	s := fmt.Sprintf("%s v%d %s %s%s", v.Script, v.Version, v.Digest.Short(), v.Outcome, withLibraries(v.Libraries))
 	if v.HeldBack != "" {
 		return s + "; " + plain(v.HeldBack)
 	}
@@ -309,7 +368,7 @@ func check(manifests []manifest.Manifest) error {
 	var faults []error
 	for i := range manifests {
 		m := &manifests[i]
-		if err := compiler.Check(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint}); err != nil {
+		if err := compiler.Check(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library}); err != nil {
 			faults = append(faults, named(m, err))
 		}
 	}

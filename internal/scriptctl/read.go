@@ -92,7 +92,7 @@ func (a *app) getCommand() *cobra.Command {
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := script.ParseRef(args[0])
+			ref, err := script.ParseRef(a.withTenant(args[0]))
 			if err != nil {
 				return usage(err)
 			}
@@ -148,6 +148,15 @@ func (v *specView) rows() [][]string {
 	}
 	if v.Log != nil {
 		rows = append(rows, []string{"decision log:", plain(v.Log.Decisions.String())})
+	}
+	if v.Library {
+		rows = append(rows, []string{"library:", "yes"})
+	}
+	if len(v.Libraries) > 0 {
+		rows = append(rows, []string{"libraries:", strings.TrimPrefix(withLibraries(v.Libraries), " with ")})
+	}
+	if v.Personal != nil {
+		rows = append(rows, []string{"personal:", v.Personal.String()})
 	}
 	return append(rows, [][]string{
 		{"limits:", limitsText(&v.Limits)},
@@ -258,7 +267,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Args:              wantScript(),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -68,7 +69,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Args:              wantArgs(1, 1, "a script and --from", "tenant/name@VERSION --from FILE"),
 		ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := script.ParseRef(args[0])
+			ref, err := script.ParseRef(a.withTenant(args[0]))
 			if err != nil {
 				return usage(err)
 			}
@@ -240,16 +241,7 @@ func (a *app) replayed(ctx context.Context, ref script.Ref, o *replayOptions) (t
 	if err != nil || o.against == "" {
 		return to, nil, err
 	}
-	number, isVersion := strings.CutPrefix(strings.TrimPrefix(o.against, ref.Name.String()), "@")
-	if !isVersion {
-		from, err = s.file(ctx, "--against", o.against)
-		return to, from, err
-	}
-	other, err := script.ParseRef(ref.Name.String() + "@" + number)
-	if err != nil {
-		return nil, nil, usage(script.Errorf(script.Invalid, "--against", "%.80q is not a version: want @N with N ≥ 1, or a file", o.against))
-	}
-	from, err = s.published(ctx, other.Version)
+	from, err = s.against(ctx, o.against)
 	return to, from, err
 }
 
@@ -258,6 +250,19 @@ type replaySources struct {
 	app    *app
 	ref    script.Ref
 	limits *script.Limits // of the tenant; nil before the first read
+}
+
+// against returns the version of --against.
+func (s *replaySources) against(ctx context.Context, text string) (*replay.Version, error) {
+	number, isVersion := strings.CutPrefix(strings.TrimPrefix(text, s.ref.Name.String()), "@")
+	if !isVersion {
+		return s.file(ctx, "--against", text)
+	}
+	other, err := script.ParseRef(s.ref.Name.String() + "@" + number)
+	if err != nil {
+		return nil, usage(script.Errorf(script.Invalid, "--against", "%.80q is not a version: want @N with N ≥ 1, or a file", text))
+	}
+	return s.published(ctx, other.Version)
 }
 
 // published returns a version from the registry; 0 is the active one.
@@ -294,7 +299,7 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 			return nil, err
 		}
 		v.Name, v.Source, v.Digest = path, source, script.DigestOf(source)
-		return v, nil
+		return v, s.resolve(ctx, v)
 	}
 	if flag == "--file" && s.ref.Version != 0 {
 		return nil, usage(script.Errorf(script.Invalid, flag, "a manifest is a version of its own: leave out @%d", s.ref.Version))
@@ -311,9 +316,32 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 		if m.Name != s.ref.Name {
 			continue
 		}
+		libraries := offline.Libraries{Elsewhere: func(name script.Name) (script.Library, error) { return s.app.libraryOf(ctx, name) }}
+		if err := libraries.Resolve(lua.New(), m); err != nil {
+			return nil, usage(err)
+		}
 		v := &replay.Version{Name: path, Edition: script.Edition{Spec: m.Settings.Spec, Source: m.Source}}
 		v.Digest, v.Engine, v.Entrypoint = script.DigestOf(m.Source), manifest.Engine, m.Entrypoint
 		return v, nil
 	}
 	return nil, usage(script.Errorf(script.Invalid, flag, "%s has no manifest of %s", path, s.ref.Name))
+}
+
+// resolve gives the source of a file the libraries that it requires: those of the version whose settings it runs with,
+// and others of the registry.
+func (s *replaySources) resolve(ctx context.Context, v *replay.Version) error {
+	m := manifest.Manifest{Name: s.ref.Name, Source: v.Source, SourceFile: v.Name, File: v.Name, Line: 1, Entrypoint: v.Entrypoint}
+	libraries := offline.Libraries{Unread: true, Elsewhere: func(name script.Name) (script.Library, error) {
+		for _, l := range v.Spec.Libraries {
+			if l.Name == name {
+				return l, nil
+			}
+		}
+		return s.app.libraryOf(ctx, name)
+	}}
+	if err := libraries.Resolve(lua.New(), &m); err != nil {
+		return err
+	}
+	v.Spec.Libraries = m.Settings.Libraries
+	return nil
 }

@@ -35,12 +35,14 @@ func (a *app) rolloutCommand() *cobra.Command {
 		Long:  rolloutLong,
 		Example: `  scriptctl rollout status acme/route
   scriptctl rollout explain acme/route
+  scriptctl rollout diff acme/route
   scriptctl rollout abort acme/route --note "carts were lost"
   scriptctl rollout promote acme/route --wait`,
 	}
 	cmd.AddCommand(
 		a.rolloutStatusCommand(),
 		a.rolloutExplainCommand(),
+		a.rolloutDiffCommand(),
 		a.steerCommand(registryclient.Promote, "promote", "Make the candidate live everywhere at once",
 			"Promote makes the candidate the active version on all agents at once. It skips tests\nand steps, and also promotes a failed candidate."),
 		a.steerCommand(registryclient.Abort, "abort", "Abort the candidate, so that the version before it runs everywhere",
@@ -67,7 +69,7 @@ func (a *app) steerCommand(s registryclient.Steering, use, short, long string) *
 		Use: use + " TENANT/NAME [VERSION]", Short: short, Long: long + steerLong, Example: steerExamples[s],
 		Args: wantArgs(1, 2, "a script, and optionally the candidate's version", "tenant/name [7]"), ValidArgsFunction: a.completeNameThenVersions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, version, err := nameAndVersion(args)
+			name, version, err := a.nameAndVersion(args)
 			if err != nil {
 				return err
 			}
@@ -119,7 +121,7 @@ its step, the number of failed calls, and the reason if it failed.
 		Example: "  scriptctl rollout status acme/route",
 		Args:    wantScript(), ValidArgsFunction: a.completeNameThenVersions(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseName(args[0])
+			name, err := a.parseName(args[0])
 			if err != nil {
 				return err
 			}
@@ -253,6 +255,9 @@ func stepsText(p script.Plan) string {
 	}
 	if p.MaxErrorIncrease != nil {
 		text += fmt.Sprintf("; at most %v %% more of the calls than of the active version's may fail", *p.MaxErrorIncrease)
+	}
+	if p.MaxDiffPercent != nil {
+		text += fmt.Sprintf("; at most %v %% of the shadowed calls may differ", *p.MaxDiffPercent)
 	}
 	for name, percent := range p.MaxLatencyIncrease.Compared() {
 		text += fmt.Sprintf("; %s at most %d %% slower than the active version", name, percent)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -35,8 +36,13 @@ on the fleet, and calls them on an agent.
 
 A script is named tenant/name, and one version of it tenant/name@7.
 
+A flag wins over the environment, that over the current context ("scriptctl config"),
+and that over the default. A context that --context names wins over the environment.
+
 Environment:
   SCRIPTORIUM_REGISTRY  the registry, when --registry is not given
+  SCRIPTORIUM_CONTEXT   the context, when --context is not given
+  SCRIPTCTL_CONFIG      the file with the contexts, when --config is not given
   SCRIPTORIUM_AGENT     the agent that "call" asks, when none is given
   SCRIPTORIUM_AUTHOR    who changes things, when --author is not given
   SCRIPTORIUM_TOKEN     a bearer token for the registry, when --token-file is not
@@ -47,13 +53,14 @@ Environment:
 
 With -o json, or yaml, the result is on standard output. Standard error then has one
 object for each error, and the first error decides the exit code:
-  {"error": {"kind", "field", "message", "file", "line", "column"}, "exitCode"}
+  {"error": {"kind", "field", "message", "file", "line", "column", "source"},
+   "exitCode"}
 Fields that are not known are left out. Warnings are {"warning": {"message"}}, and
 notices {"notice": {"message"}}.
 
 Exit codes:
   0  done
-  1  anything else went wrong
+  1  anything else went wrong; diff -f, apply --dry-run of a project: there is a change
   2  usage: a flag, an argument or a file is wrong; nothing was sent
   3  no such script or version
   4  refused: it does not compile, breaks a rule, conflicts, or is not allowed
@@ -64,7 +71,9 @@ Exit codes:
   9  what runs did not change: somebody holds the script, or froze the registry
   10 replay: more decisions differ than --max-diff allows, none was compared, or the
      log is damaged
-  11 test: a test failed`
+  11 test, bench: a test failed, or there is none
+  12 lint: a finding is an error
+  13 krm --health: a resource is Degraded`
 
 // app is one run of scriptctl.
 type app struct {
@@ -73,17 +82,27 @@ type app struct {
 	author   string
 	output   string
 	caller   security.Caller
-	plain    bool                   // --insecure-plaintext
-	client   *registryclient.Client // see connect
-	started  bool                   // the arguments were understood
+	plain    bool // --insecure-plaintext
+	kube     kubeFlags
+	config   string // --config
+
+	contextName string                 // --context
+	byKubectl   bool                   // as kubectl scriptorium
+	resolved    *settings              // see settings
+	client      *registryclient.Client // see connect
+	started     bool                   // the arguments were understood
 }
 
 // Run runs scriptctl with the arguments that follow its name, and returns its
 // exit code. When ctx ends, it stops what it does.
 func Run(ctx context.Context, streams Streams, args []string) int {
+	return runAs(ctx, &app{}, streams, args)
+}
+
+func runAs(ctx context.Context, a *app, streams Streams, args []string) int {
 	out := &output{Writer: streams.Out}
 	streams.Out = out
-	a := &app{Streams: streams}
+	a.Streams = streams
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(withTrace(ctx))
@@ -94,6 +113,12 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 		err = out.err
 	}
 	return a.exit(err, args)
+}
+
+// RunProgram is Run by the name that the program was started with: as kubectl-scriptorium it is
+// a plugin of kubectl.
+func RunProgram(ctx context.Context, streams Streams, program string, args []string) int {
+	return runAs(ctx, &app{byKubectl: filepath.Base(program) == pluginName}, streams, args)
 }
 
 // Command returns the command tree, for those that describe it; Run runs it.
@@ -116,7 +141,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.registry, "registry", "", "the registry: unix:PATH or host:port (default $SCRIPTORIUM_REGISTRY, else "+defaultRegistry+")")
 	flags.StringVar(&a.author, "author", "", "who makes the change (default $SCRIPTORIUM_AUTHOR, else your user name)")
-	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml")
+	flags.StringVarP(&a.output, "output", "o", formatTable, "how to print: table, json or yaml; test and lint have more formats")
 	a.addConnectionFlags(root)
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 
@@ -129,13 +154,18 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWrite, a.testCommand())
+	add(groupWrite, a.initCommand(), a.testCommand(), a.devCommand(), a.runCommand(), a.benchCommand(), a.lintCommand(), a.explainRuleCommand(), a.krmCommand(), a.schemaCommand())
 	add(groupChange, a.publishCommand(), a.applyCommand(), a.changeSetCommand(), a.signCommand(), a.pinCommand(), a.rollbackCommand(), a.holdCommand(), a.releaseCommand(), a.rolloutCommand(),
 		a.enableCommand(true), a.enableCommand(false), a.ownerCommand(), a.deleteCommand(), a.kvCommand())
 	add(groupRead, a.listCommand(), a.getCommand(), a.historyCommand(), a.diffCommand(), a.statusCommand(), a.topCommand(), a.eventsCommand(),
 		a.agentsCommand(), a.callCommand(), a.logsCommand(), a.replayCommand(), a.profileCommand())
-	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.keysCommand(), a.tokenCommand())
+	add(groupRun, a.freezeCommand(), a.thawCommand(), a.tenantCommand(), a.usageCommand(), a.auditCommand(), a.exportCommand(), a.importCommand(), a.doctorCommand(), a.checkCommand(), a.keysCommand(), a.tokenCommand())
 	add("", a.versionCommand())
+	if a.byKubectl {
+		asPlugin(root)
+	} else {
+		add("", a.configCommand())
+	}
 	return root
 }
 
@@ -181,31 +211,41 @@ func (a *app) connect() (*registryclient.Client, error) {
 	if a.client != nil {
 		return a.client, nil
 	}
-	connection, err := a.connection()
+	address, options, err := a.connection()
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
-	client, err := registryclient.Dial(a.registryTarget(), append(connection, registryclient.WithAdvice(a.registryOrigin()))...)
+	client, err := registryclient.Dial(address, options...)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(fmt.Errorf("%w (%s)", err, a.registryOrigin()))
 	}
 	a.client = client
 	return client, nil
 }
 
+// registryTarget is the registry's address; that of the default if the configuration is wrong, which connect says.
 func (a *app) registryTarget() string {
-	return cmp.Or(a.registry, os.Getenv("SCRIPTORIUM_REGISTRY"), defaultRegistry)
+	s, err := a.settings()
+	if err != nil {
+		return defaultRegistry
+	}
+	return cmp.Or(s.registry.value, defaultRegistry)
 }
 
 // registryOrigin says where registryTarget is from.
 func (a *app) registryOrigin() string {
-	switch {
-	case a.registry != "":
-		return "the address is from --registry"
-	case os.Getenv("SCRIPTORIUM_REGISTRY") != "":
-		return "the address is from SCRIPTORIUM_REGISTRY"
+	if s, err := a.settings(); err == nil && s.registry.from != "" {
+		return "the address is from " + s.registry.from
 	}
 	return `this is the address of "make run", the default: for another registry set --registry or SCRIPTORIUM_REGISTRY`
+}
+
+// way says which registry it is, and where that is from.
+func (a *app) way() string {
+	if s, err := a.settings(); err == nil && s.kube != nil {
+		return "through a Kubernetes cluster, from " + s.kube.from
+	}
+	return a.registryTarget() + "; " + a.registryOrigin()
 }
 
 // write returns what a change says of itself.

@@ -27,13 +27,16 @@ var update = flag.Bool("update", false, "rewrite what the scripts in testdata ex
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"scriptctl": func() {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-			code := scriptctl.Run(ctx, scriptctl.Standard(), os.Args[1:])
-			stop()
-			os.Exit(code)
-		},
+		"scriptctl":           program,
+		"kubectl-scriptorium": program,
 	})
+}
+
+func program() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := scriptctl.RunProgram(ctx, scriptctl.Standard(), os.Args[0], os.Args[1:])
+	stop()
+	os.Exit(code)
 }
 
 // startFleet starts a real registry (on etcd and NATS) and its agents, and

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -24,8 +26,9 @@ const signLong = `Sign signs the scripts of manifests with a publisher's key. It
 manifest, as spec.signature. Whoever publishes the manifest later needs no key: the operator,
 a GitOps tool, or "scriptctl publish".
 
-A signature covers the tenant, the name, the source, the entrypoint, the config, the
-limits, the trigger, onError, log and the tests. After a change of one of these, sign again.
+A signature covers the tenant, name, source, entrypoint, config, limits, trigger, onError,
+log and tests. It also covers the sources of the libraries that the script requires. After a change of one of these, sign again. Sign reads libraries from the
+folder of the manifest. "scriptctl publish --sign" signs those of the registry.
 
 Agents that have --tenant-keys run only versions that a key of the tenant has signed.
 
@@ -167,7 +170,11 @@ func (a *app) signFile(ctx context.Context, file string, signer *publisher.Signe
 	}
 	var views []signedView
 	text, err := manifest.Sign(name, data, dir, func(m *manifest.Manifest) (string, error) {
-		signature, err := publisher.Sign(ctx, m.Statement(), signer)
+		with := *m // the libraries are no part of the manifest
+		if err := new(offline.Libraries).Resolve(lua.New(), &with); err != nil {
+			return "", err
+		}
+		signature, err := publisher.Sign(ctx, with.Statement(), signer)
 		views = append(views, signedView{Script: m.Name.String(), KeyID: id, File: file, Changed: m.Signature != signature})
 		return signature, err
 	})
@@ -193,6 +200,9 @@ func rewrite(file string, text []byte) error {
 func (a *app) signAll(ctx context.Context, manifests []manifest.Manifest, with string, f *signFlags) error {
 	signer, _, err := a.signer(with, f)
 	if err != nil {
+		return err
+	}
+	if err := a.resolve(ctx, manifests, true); err != nil {
 		return err
 	}
 	for i := range manifests {

@@ -40,18 +40,26 @@ A test file has these fields:
     now: 2026-01-31T12:00:00Z    # the time, which stands still
     seed: 7                      # where its random numbers begin
     expect: {upstream: fast}     # named members must be so; null: there is no such member
-    exactly: {upstream: fast}    # the result must equal this
+    results: [{upstream: fast}]  # all results, if the script returns several
+    exactly: {upstream: fast}    # the result must equal this, or the JSON of a file:
+    golden: results/gold.json    # --update writes it
     matches: {/upstream: ^f}     # RE2 expressions by JSON pointers
   - name: old pages fail
     request: {path: /old}
     error: {kind: SCRIPT, line: 2, message: no route}   # or error: SCRIPT
+  - name: strangers are denied
+    gateway: {uri: "/admin?x=1", method: GET, headers: {host: a.example}}
+    decision: {allow: false, status: 403}   # what a gateway does then
 
 A failed test of a manifest that reads values is skipped if it has none: only the fleet
 has them.`
 
 type testOptions struct {
-	run string
-	all bool
+	run      string
+	all      bool
+	update   bool
+	watch    bool
+	coverage coverageOptions
 }
 
 func (a *app) testCommand() *cobra.Command {
@@ -67,11 +75,17 @@ func (a *app) testCommand() *cobra.Command {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
+			if o.watch {
+				return a.watch(cmd.Context(), args, func() error { return a.test(cmd.Context(), args, &o) })
+			}
 			return a.test(cmd.Context(), args, &o)
 		},
 	}
 	cmd.Flags().StringVar(&o.run, "run", "", "only tests whose name matches this RE2 expression")
 	cmd.Flags().BoolVarP(&o.all, "verbose", "v", false, "show the lines that scripts log also of tests that pass")
+	cmd.Flags().BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until you press Ctrl-C")
+	cmd.Flags().BoolVar(&o.update, "update", false, "write the results of cases with a golden file to these files")
+	o.coverage.addFlags(cmd)
 	return cmd
 }
 
@@ -82,6 +96,8 @@ type testsView struct {
 	Skipped int        `json:"skipped"`
 	Seconds float64    `json:"seconds"`
 	Tests   []caseView `json:"tests"`
+	// Coverage is absent unless a flag wants it.
+	Coverage *coverageView `json:"coverage,omitempty"`
 }
 
 type caseView struct {
@@ -118,6 +134,10 @@ const (
 )
 
 func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
+	coverage, err := o.coverage.new()
+	if err != nil {
+		return usage(err)
+	}
 	suites, err := a.loadSuites(paths)
 	if err != nil {
 		return usage(err)
@@ -126,12 +146,16 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 	if err != nil {
 		return usage(script.Errorf(script.Invalid, "--run", "is no RE2 expression: %v", err))
 	}
-	all := len(suites)
+	all := cases(suites)
 	suites = chosen(suites, only)
 	view := testsView{Tests: []caseView{}}
 	began := time.Now()
-	err = scripttest.Run(ctx, lua.New(), suites, func(r *scripttest.Result) {
+	var goldens []*scripttest.Result
+	err = scripttest.Run(ctx, lua.New(), suites, scripttest.Options{Coverage: coverage, Update: o.update}, func(r *scripttest.Result) {
 		view.add(r)
+		if r.Golden != nil {
+			goldens = append(goldens, r)
+		}
 		if a.output == formatTable {
 			view.Tests[len(view.Tests)-1].write(a.Out, o.all)
 		}
@@ -143,18 +167,43 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 		return &exitError{code: exitRefused, err: err}
 	}
 	view.Seconds = time.Since(began).Seconds()
+	if err := a.writeGoldens(goldens); err != nil {
+		return err
+	}
+	if coverage != nil {
+		if view.Coverage, err = o.coverage.report(coverage); err != nil {
+			return err
+		}
+	}
 	if err := a.printTests(&view); err != nil {
 		return err
 	}
+	return view.failure(all, paths, o)
+}
+
+// failure returns why the command fails; nil if all tests passed. all is the number of tests without --run.
+func (v *testsView) failure(all int, paths []string, o *testOptions) error {
+	var err error
 	switch {
-	case len(view.Tests) == 0 && all > 0:
-		return &exitError{code: exitTestFailed, err: fmt.Errorf("no name of a test matches --run %s", o.run)}
-	case len(view.Tests) == 0:
-		return &exitError{code: exitTestFailed, err: fmt.Errorf("there are no tests in %s: add spec.tests to a manifest, or a file such as route_test.yaml", strings.Join(paths, ", "))}
-	case view.Failed > 0:
-		return &exitError{code: exitTestFailed, err: fmt.Errorf("%s of %d failed", count(view.Failed, "test"), len(view.Tests))}
+	case len(v.Tests) == 0 && all > 0:
+		err = fmt.Errorf("no name of a test matches --run %s", o.run)
+	case len(v.Tests) == 0:
+		err = fmt.Errorf("there are no tests in %s: add spec.tests to a manifest, or a file such as route_test.yaml", strings.Join(paths, ", "))
+	case v.Failed > 0:
+		err = fmt.Errorf("%s of %d failed", count(v.Failed, "test"), len(v.Tests))
+	case v.Coverage != nil && v.Coverage.Lines.Percent < o.coverage.least:
+		err = fmt.Errorf("the tests execute %.1f %% of the lines, less than the %v %% of --coverage-least", v.Coverage.Lines.Percent, o.coverage.least)
+	default:
+		return nil
 	}
-	return nil
+	return &exitError{code: exitTestFailed, err: err}
+}
+
+func cases(suites []scripttest.Suite) (n int) {
+	for i := range suites {
+		n += len(suites[i].Cases)
+	}
+	return n
 }
 
 // loadSuites reads the manifests and the test files of the paths.
@@ -181,9 +230,8 @@ func (a *app) loadSuites(paths []string) (suites []scripttest.Suite, err error) 
 		loaded, err := a.loadFile(path)
 		faults = append(faults, err)
 		for i := range loaded {
-			if s, ok := scripttest.OfManifest(&loaded[i]); ok {
-				suites = append(suites, s)
-			}
+			s, _ := scripttest.OfManifest(&loaded[i]) // one without tests counts for the coverage
+			suites = append(suites, s)
 		}
 	}
 	for _, path := range files {
@@ -254,6 +302,11 @@ func (t *caseView) write(w io.Writer, all bool) {
 	for _, line := range t.reasons() {
 		fmt.Fprintln(w, "      "+plain(line))
 	}
+	if t.Error != nil {
+		for _, f := range t.Error.Stack {
+			fmt.Fprintln(w, "      "+plain(f.text(t.Error.File)))
+		}
+	}
 	if t.Outcome == testFailed || all {
 		for _, l := range t.Logs {
 			fmt.Fprintf(w, "      log %s: %s\n", l.Level, plain(l.Message))
@@ -307,7 +360,7 @@ func (a *app) dryRunTests(ctx context.Context, manifests []manifest.Manifest) er
 		}
 	}
 	var view testsView
-	if err := scripttest.Run(ctx, lua.New(), suites, func(r *scripttest.Result) { view.add(r) }); err != nil {
+	if err := scripttest.Run(ctx, lua.New(), suites, scripttest.Options{}, func(r *scripttest.Result) { view.add(r) }); err != nil {
 		return err
 	}
 	var faults []error

@@ -3,6 +3,7 @@ package scriptctl_test
 import (
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,11 +33,11 @@ cases:
 - {name: kv, request: {kv: true}, exactly: {upstream: up}}
 - {name: old, request: {path: /old}, error: {kind: SCRIPT, line: 2, message: no route}}
 - {name: others, config: {default: slow}, expect: {upstream: slow, at: 1769860800}, matches: {/upstream: ^s}}
-- {name: dice, seed: 7, expect: {dice: 995}}
+- {name: dice, seed: 7, results: [{upstream: shared, at: 1769860800, dice: 995}]}
 `
 
 const failingCases = `cases:
-- {name: another upstream, expect: {upstream: slow, gone: 1}}
+- {name: another upstream, expect: {upstream: slow, gone: 1}, results: [{upstream: shared, at: 1767225600, dice: 239}, null]}
 - {name: no error, error: SCRIPT}
 - {name: another line, request: {path: /old}, error: {kind: SCRIPT, line: 3}}
 - {name: an error, request: {path: /old}}
@@ -48,7 +49,8 @@ func testFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +105,7 @@ func TestTestsThatFail(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	first := all.Tests[0]
-	if len(first.Differences) != 2 || first.Differences[1].Pointer != "/upstream" || string(first.Differences[1].Got) != `"shared"` || first.Differences[0].Got != nil || first.Line != 2 {
+	if len(first.Differences) != 3 || first.Differences[2].Pointer != "/1" || first.Differences[1].Pointer != "/upstream" || string(first.Differences[1].Got) != `"shared"` || first.Differences[0].Got != nil || first.Line != 2 {
 		t.Errorf("%+v", first)
 	}
 	for i, want := range map[int]string{

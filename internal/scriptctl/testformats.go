@@ -22,6 +22,9 @@ func (a *app) printTests(v *testsView) error {
 	}
 	return a.print(v, func(w io.Writer) {
 		fmt.Fprintf(w, "%d passed, %d failed, %d skipped in %.0f ms\n", v.Passed, v.Failed, v.Skipped, v.Seconds*1000)
+		if v.Coverage != nil {
+			v.Coverage.write(w)
+		}
 	})
 }
 

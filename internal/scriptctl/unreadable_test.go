@@ -53,11 +53,16 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	p.must("tenant", "set", "acme", "--concurrency", "3")
 	p.spoil(stack, "releases/acme/a", "values/acme/flag", "tenants/acme")
 	file := filepath.Join(t.TempDir(), "all.tar")
+	declared := filepath.Join(t.TempDir(), "b.yaml")
+	if err := os.WriteFile(declared, fmt.Appendf(nil, spec, "b", "b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string][]string{
-		"list":                  {"acme/a   -", "unreadable", "acme/b   v1", "error: the registry cannot read releases/acme/a (revision "},
-		"list -o json":          {`"script": "acme/a"`, `"unreadable": {`, `"record": "releases/acme/a"`, `"exitCode":8`},
-		"kv list acme":          {"other", "cannot read values/acme/flag"},
-		"tenant list":           {"cannot read tenants/acme"},
+		"list":         {"acme/a   -", "unreadable", "acme/b   v1", "error: the registry cannot read releases/acme/a (revision "},
+		"list -o json": {`"script": "acme/a"`, `"unreadable": {`, `"record": "releases/acme/a"`, `"exitCode":8`},
+		"kv list acme": {"other", "cannot read values/acme/flag"},
+		"tenant list":  {"cannot read tenants/acme"},
+		"apply --project p --prune --dry-run " + declared: {"cannot read releases/acme/a"},
 		"export -f " + file:     {"1 script with 1 source", "cannot read releases/acme/a", "cannot read values/acme/flag", "cannot read tenants/acme"},
 		"doctor":                {"releases/acme/a", "restore it as it was at revision", "3 records cannot be read"},
 		"doctor acme/a -o json": {`"record": "releases/acme/a"`, `"repairable": true`, `"repaired": false`},

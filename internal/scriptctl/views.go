@@ -60,11 +60,16 @@ type specView struct {
 	Limits  limitsView      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
 	Tests   []testView      `json:"tests,omitempty"`
+	Library bool            `json:"library,omitempty"`
+	// Libraries are what the version has of other scripts.
+	Libraries []libraryView `json:"libraries,omitempty"`
+	Personal  *personalView `json:"personal,omitempty"`
 }
 
 func viewOfSpec(s script.Spec) specView {
 	return specView{
 		Event: s.Trigger.Event, Trigger: viewOfTrigger(s.Trigger), OnError: viewOfOnError(s.OnError), Log: viewOfLog(s.Decisions), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
+		Library: s.Library, Libraries: viewOfLibraries(s.Libraries), Personal: viewOfPersonal(s.Personal),
 	}
 }
 

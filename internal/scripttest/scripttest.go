@@ -52,6 +52,8 @@ type Result struct {
 	// Skipped says why nobody knows whether the case passes; "" if it ran.
 	Skipped string
 	Logs    []Log
+	// Golden is the new content of the case's golden file; nil if it stays.
+	Golden []byte
 }
 
 // Failure says why a case failed.
@@ -76,20 +78,35 @@ const (
 	maxLogs        = 100
 )
 
+// Options of Run.
+type Options struct {
+	// Coverage, if not nil, gets what the cases execute.
+	Coverage *Coverage
+	// Update takes results as they are for those in golden files.
+	Update bool
+}
+
 // Run compiles the scripts of the suites, and runs the cases on all processors. It calls done for each result, in the
 // order of the cases. A script that does not compile is an error that names its place.
-func Run(ctx context.Context, e engine.Engine, suites []Suite, done func(*Result)) error {
+func Run(ctx context.Context, e engine.Engine, suites []Suite, o Options, done func(*Result)) error {
 	var all []*pending
+	var libraries offline.Libraries
 	for i := range suites {
 		s := &suites[i]
+		if s.Script.Settings.Libraries == nil { // else who calls has found them
+			if err := libraries.Resolve(e, s.Script); err != nil {
+				return err
+			}
+		}
 		p, err := offline.Compile(e, &script.Edition{
 			Version: script.Version{Entrypoint: s.Script.Entrypoint}, Spec: s.Script.Settings.Spec, Source: s.Script.Source,
 		})
 		if err != nil {
 			return s.Script.Locate(err)
 		}
+		profile := o.Coverage.add(s.Script, p)
 		for j := range s.Cases {
-			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], done: make(chan *Result, 1)})
+			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], profile: profile, update: o.Update, done: make(chan *Result, 1)})
 		}
 	}
 	var workers errgroup.Group
@@ -119,28 +136,42 @@ type pending struct {
 	suite   *Suite
 	program *offline.Program
 	test    *manifest.TestCase
+	profile engine.Profiler // nil without coverage
+	update  bool
 	done    chan *Result
+}
+
+// CallOf returns the call of a case.
+func CallOf(name script.Name, t *manifest.TestCase) offline.Call {
+	call := offline.Call{Name: name, Config: t.Config, Values: t.Values, Now: t.Now, Seed: t.Seed}
+	for _, arg := range t.Args {
+		call.Args = append(call.Args, arg)
+	}
+	return call
 }
 
 func (p *pending) run(ctx context.Context) *Result {
 	r := &Result{Script: p.suite.Script.Name, Case: p.test}
-	call := offline.Call{
-		Name: p.suite.Script.Name, Config: p.test.Config, Values: p.test.Values, Now: p.test.Now, Seed: p.test.Seed,
-		Used: &r.Used, Read: map[offline.State]bool{},
-		Log: func(level engine.Level, message string) {
-			if len(r.Logs) < maxLogs {
-				r.Logs = append(r.Logs, Log{level, message})
-			}
-		},
+	call := CallOf(p.suite.Script.Name, p.test)
+	call.Profile, call.Used, call.Read = p.profile, &r.Used, map[offline.State]bool{}
+	call.Log = func(level engine.Level, message string) {
+		if len(r.Logs) < maxLogs {
+			r.Logs = append(r.Logs, Log{level, message})
+		}
 	}
-	for _, arg := range p.test.Args {
-		call.Args = append(call.Args, arg)
-	}
-	var returned engine.Result
 	began := time.Now()
-	err := p.program.Run(ctx, &call, &returned)
-	r.Took = time.Since(began)
-	r.Failure = p.check(&returned, err)
+	if p.test.Gateway != nil {
+		r.Failure = p.decide(ctx, &call)
+		r.Took = time.Since(began)
+	} else {
+		var returned engine.Result
+		err := p.program.Run(ctx, &call, &returned)
+		r.Took = time.Since(began)
+		if p.update && p.test.Golden != "" && err == nil {
+			r.Golden = p.golden(&returned)
+		}
+		r.Failure = p.check(&returned, err)
+	}
 	if r.Failure != nil && p.test.Values == nil && call.Read[offline.ReadValues] {
 		r.Failure, r.Skipped = nil, "it reads values with kv, which only the fleet has: give some in a test file"
 	}
@@ -153,18 +184,25 @@ func (p *pending) check(returned *engine.Result, err error) *Failure {
 	switch {
 	case t.Error != "" || err != nil:
 		return p.checkError(returned, err)
-	case t.Expect == nil && t.Exactly == nil && t.Matches == nil:
+	case t.Golden != "" && t.Exactly == nil:
+		return &Failure{Message: fmt.Sprintf("there is no file %s: write it with --update", t.Golden)}
+	case t.Expect == nil && t.Exactly == nil && t.Results == nil && t.Matches == nil:
 		return nil
 	}
-	var got any
-	if returned.Len() > 0 {
-		if got, err = jsonvalue.Decode(returned.Value(0)); err != nil {
+	all := make([]any, returned.Len())
+	for i := range all {
+		if all[i], err = jsonvalue.Decode(returned.Value(i)); err != nil {
 			return &Failure{Message: "the result is no JSON: " + err.Error()}
 		}
+	}
+	var got any
+	if len(all) > 0 {
+		got = all[0]
 	}
 	f := &Failure{}
 	f.compare(t.Expect, got, expect.Differences)
 	f.compare(t.Exactly, got, jsonvalue.Differences)
+	f.compare(t.Results, all, jsonvalue.Differences)
 	for _, pointer := range slices.Sorted(maps.Keys(t.Matches)) {
 		f.match(pointer, t.Matches[pointer], got)
 	}
@@ -182,9 +220,9 @@ func (p *pending) checkError(returned *engine.Result, err error) *Failure {
 	e := script.AsError(err)
 	switch {
 	case t.ErrorLine != 0 && e.Line != t.ErrorLine:
-		return &Failure{Message: fmt.Sprintf("want the error in line %d of the source, got line %d", t.ErrorLine, e.Line), Err: p.located(err)}
+		return &Failure{Message: fmt.Sprintf("want the error in line %d of the source, got line %d: %s", t.ErrorLine, e.Line, e.Message), Err: p.located(err)}
 	case t.ErrorMatches != nil && !t.ErrorMatches.MatchString(e.Message):
-		return &Failure{Message: fmt.Sprintf("want an error that matches %q", t.ErrorMatches), Err: p.located(err)}
+		return &Failure{Message: fmt.Sprintf("want an error that matches %q, got %s", t.ErrorMatches, e.Message), Err: p.located(err)}
 	}
 	return nil
 }

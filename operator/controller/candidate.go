@@ -94,10 +94,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 		return no(reasonTesting, "version %d is being tested%s; %s", c.Version.Number, told, f.meanwhile())
 	}
 	steps := f.release.Plan().Steps
-	why := ""
-	if t != nil {
-		why = trimmed(t.Why)
-	}
+	why := f.why()
 	if c.Step == 0 && why != "" {
 		why = ": " + why
 	}
@@ -106,7 +103,7 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	}
 	if c.Step == 0 {
 		who := "the agents"
-		if next := f.release.NextStep(); next.Selector != "" || next.By == script.ByKey {
+		if next := f.release.NextStep(); next.Selector != "" || next.By != script.ByAgent {
 			who = next.Agents() // there may be none
 		}
 		return no(reasonRollingOut, "version %d is about to run on %s of step 1 of %d%s%s; %s",
@@ -117,14 +114,32 @@ func (f *facts) candidateTruth(now time.Time) truth {
 	if t != nil && t.Running > 0 {
 		where = fmt.Sprintf("runs on %d of %d agents", t.Running, f.agent.Desired-f.agent.Unknown)
 	}
+	rest := f.meanwhile() + " elsewhere"
+	if step.By == script.ByShadow {
+		where, rest = shadowing(where, step), fmt.Sprintf("version %d answers all calls", f.release.Active.Number)
+	}
 	until := ", and goes on when each agent is well with it"
 	if end := f.stepEnds(); end.After(now) {
 		until = " until " + end.UTC().Format(time.RFC3339)
 	} else if why != "" && t.Running > 0 { // else it waits for its agents
 		until = ", and waits: " + why
 	}
-	return no(reasonRollingOut, "version %d %s (step %d of %d)%s%s; %s elsewhere",
-		c.Version.Number, where, c.Step, len(steps), until, f.waitedFor(), f.meanwhile())
+	return no(reasonRollingOut, "version %d %s (step %d of %d)%s%s; %s",
+		c.Version.Number, where, c.Step, len(steps), until, f.waitedFor(), rest)
+}
+
+// why says what the rollout waits for; "" if for nothing.
+func (f *facts) why() string {
+	if t := f.trials(); t != nil {
+		return trimmed(t.Why)
+	}
+	return ""
+}
+
+// shadowing completes where a candidate runs in a shadow step.
+func shadowing(where string, step script.Step) string {
+	shadow := fmt.Sprintf(", in the shadow of %d %% of the calls", step.Percent)
+	return strings.TrimSuffix(where, shadow) + shadow
 }
 
 // waitedFor names the first of the agents that the candidate waits for, with the reason if

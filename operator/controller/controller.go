@@ -38,6 +38,7 @@ import (
 // tell within one reconciliation.
 type Registry interface {
 	Get(ctx context.Context, name script.Name) (script.Release, error)
+	Source(ctx context.Context, ref script.Ref) (script.Edition, error)
 	Publish(ctx context.Context, p registryclient.PublishRequest) (registryclient.Published, error)
 	Pin(ctx context.Context, name script.Name, version uint64, w registryclient.Write) (script.Release, bool, error)
 	LiftHold(ctx context.Context, name script.Name, w registryclient.Write) (script.Release, bool, error)
@@ -208,15 +209,19 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 		return wait, nil
 	}
 	have, err := x.have(ctx)
+	var newest *script.Spec
+	if err == nil {
+		newest, err = x.newest(ctx, have)
+	}
 	if err != nil {
 		wait := x.failed(faultOf(err))
 		x.facts.fault = cmp.Or(wrong, denied, x.facts.fault)
 		return wait, nil
 	}
 	x.facts.fault = nil
-	x.overtaken(have)
+	x.overtaken(have, newest)
 	action := Decide(Situation{
-		Want: want, Owner: x.owner, Hold: x.hold(), Have: have, Allowed: denied == nil,
+		Want: want, Owner: x.owner, Hold: x.hold(), Have: have, Newest: newest, Allowed: denied == nil,
 		Bounded: tenant != nil && tenancy.Settled(tenant), Known: m.status(x.ls).Revision != 0,
 	})
 	switch action.Kind {
@@ -281,6 +286,22 @@ func (x *reconciliation) have(ctx context.Context) (*script.Release, error) {
 	return x.m.answer, nil
 }
 
+// newest returns what the newest version runs with, if have does not say enough of it.
+func (x *reconciliation) newest(ctx context.Context, have *script.Release) (*script.Spec, error) {
+	if !hidesNewest(have) {
+		return nil, nil
+	}
+	v, _ := have.Newest()
+	edition, err := x.registry.Source(ctx, script.Ref{Name: x.name, Version: v.Number})
+	switch script.KindOf(err) {
+	case "":
+		return &edition.Spec, nil
+	case script.NotFound, script.Internal: // dropped since, or it cannot be read: a publish puts that right
+		return nil, nil
+	}
+	return nil, err
+}
+
 // failed takes note that the registry did not do what it was asked, and returns when to
 // ask again.
 func (x *reconciliation) failed(f *fault) time.Duration {
@@ -292,13 +313,13 @@ func (x *reconciliation) failed(f *fault) time.Duration {
 
 // overtaken takes note of what became of a publish if the spec was edited before that was
 // known. It was done if the registry has what was asked for.
-func (x *reconciliation) overtaken(have *script.Release) {
+func (x *reconciliation) overtaken(have *script.Release, newest *script.Spec) {
 	p := x.m.pending
 	if p.ls == nil || p.ls.Generation == x.ls.Generation {
 		return
 	}
 	x.m.pending = pending{}
-	if have != nil && have.Owner == x.owner && have.Revision > p.after && len(difference(p.want, have).Changes) == 0 {
+	if have != nil && have.Owner == x.owner && have.Revision > p.after && len(difference(p.want, have, newest).Changes) == 0 {
 		then := *x
 		then.ls = p.ls // so that its events do not merge with those of the edit
 		then.done(have, p.action)

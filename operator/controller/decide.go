@@ -2,6 +2,7 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
@@ -50,12 +51,14 @@ type Action struct {
 
 // Situation is all that what to do about a LuaScript depends on.
 type Situation struct {
-	Want     *spec.Wanted    // what the spec says; nil if that is wrong
-	Owner    string          // the LuaScript as an owner of scripts
-	Hold     *string         // why the LuaScript's annotation holds the script; nil without one
-	Have     *script.Release // the registry's answer; nil if there is no such script
-	Deleting bool            // the LuaScript is being deleted
-	Allowed  bool            // its namespace may act for the tenant
+	Want  *spec.Wanted    // what the spec says; nil if that is wrong
+	Owner string          // the LuaScript as an owner of scripts
+	Hold  *string         // why the LuaScript's annotation holds the script; nil without one
+	Have  *script.Release // the registry's answer; nil if there is no such script
+	// Newest is what the newest version runs with, if Have does not say it; nil if nobody asked.
+	Newest   *script.Spec
+	Deleting bool // the LuaScript is being deleted
+	Allowed  bool // its namespace may act for the tenant
 	// Bounded: the registry has had settings of the tenant. Before it does, a script would
 	// run without the bounds and the isolation that the tenant is to have.
 	Bounded bool
@@ -91,7 +94,7 @@ func Decide(s Situation) Action {
 	case have != nil && have.Owner == "" && s.sets(have): // before it is taken over
 		next = Action{Kind: Hold}
 	default:
-		next = difference(s.Want, have)
+		next = difference(s.Want, have, s.Newest)
 		if len(next.Changes) > 0 {
 			break
 		}
@@ -128,8 +131,8 @@ func (s *Situation) lifts(have *script.Release) bool {
 }
 
 // difference returns a publish and what it would change, the most telling first; a publish
-// of no changes if the registry has what is wanted.
-func difference(want *spec.Wanted, have *script.Release) Action {
+// of no changes if the registry has what is wanted. newest is Situation.Newest.
+func difference(want *spec.Wanted, have *script.Release, newest *script.Spec) Action {
 	a := Action{Kind: Publish}
 	note := func(c Change, differs bool) {
 		if differs {
@@ -142,7 +145,7 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 		note(Disabled, !want.Enabled)
 		return a
 	}
-	isNewest := isNewest(want, have)
+	isNewest := isNewest(want, have, newest)
 	note(Published, !isNewest)
 	pins := want.Pin != 0 && have.Declared() != want.Pin
 	back := pins && have.Hold == nil && want.Pin < have.Active.Number
@@ -154,21 +157,51 @@ func difference(want *spec.Wanted, have *script.Release) Action {
 	a.Configured = configured(want.Settings, have)
 	note(Configured, len(a.Configured) > 0)
 	note(TakenOver, have.Owner != want.Owner)
-	newest, _ := have.Newest()
-	note(Signed, want.Signature != "" && isNewest && newest.Signature != want.Signature)
+	v, _ := have.Newest()
+	note(Signed, want.Signature != "" && isNewest && v.Signature != want.Signature)
 	return a
 }
 
 // isNewest reports whether the newest version there is what is wanted.
-func isNewest(want *spec.Wanted, have *script.Release) bool {
+func isNewest(want *spec.Wanted, have *script.Release, newest *script.Spec) bool {
 	v, _ := have.Newest()
-	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint}) {
+	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint, Libraries: v.Libraries}) {
 		return false
+	}
+	if !v.Libraries.IsZero() { // a newer library is no reason to publish a script again
+		spec := cmp.Or(specOf(have, v), newest)
+		if spec == nil {
+			return false
+		}
+		want := want.Settings.Spec
+		want.Libraries = spec.Libraries
+		return spec.Equal(want)
 	}
 	if v.Spec.IsZero() { // an older registry keeps one for the whole script
 		return have.Settings.Equal(want.Settings.Spec)
 	}
 	return v.Spec == v.With(want.Settings.Spec).Spec
+}
+
+// specOf returns what the version runs with; nil if the release does not say it.
+func specOf(have *script.Release, v script.Version) *script.Spec {
+	switch {
+	case have.Candidate != nil && have.Candidate.Version.Number == v.Number:
+		return &have.Candidate.Spec
+	case have.Active.Number == v.Number:
+		return &have.Settings.Spec
+	}
+	return nil
+}
+
+// hidesNewest reports whether only a request for the newest version says whether it is wanted: its digest covers
+// libraries, which the operator does not have.
+func hidesNewest(have *script.Release) bool {
+	if have == nil || have.Deleted {
+		return false
+	}
+	v, ok := have.Newest()
+	return ok && !v.Libraries.IsZero() && specOf(have, v) == nil
 }
 
 // configured returns the fields of the spec whose settings are others than those of the newest
@@ -194,5 +227,6 @@ func configured(a script.Settings, have *script.Release) (fields []string) {
 	note("revisionHistoryLimit", a.HistoryLimit == b.HistoryLimit)
 	note("rollout", a.Rollout.Equal(b.Rollout))
 	note("tests", script.SameTests(a.Tests, b.Tests))
+	note("library", a.Library == b.Library)
 	return fields
 }

@@ -359,3 +359,31 @@ func TestDecideHoldsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideOnLibraries: a script keeps the libraries that it was published with, until its LuaScript changes.
+func TestDecideOnLibraries(t *testing.T) {
+	want, have := wanted(), has()
+	lib := script.Library{Name: script.Name{Tenant: "acme", Script: "lib"}, Version: 1, Digest: script.DigestOf([]byte("return {}")), Source: "return {}"}
+	have.Settings.Libraries = []script.Library{lib}
+	have.Active = have.Active.With(have.Settings.Spec)
+	have.Retained[1] = have.Active
+	have.Settings.Libraries[0].Source = "" // which the registry does not send
+	decide := func() controller.Action {
+		return controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: &have, Allowed: true, Bounded: true, Known: true})
+	}
+	if a := decide(); a.Kind != controller.Keep {
+		t.Errorf("nothing changed: %+v", a)
+	}
+	want.Settings.Config = []byte(`{"a":1}`)
+	if a := decide(); a.Kind != controller.Publish {
+		t.Errorf("another config: %+v", a)
+	}
+	held, newest := have, have.Settings.Spec // the newest version does not run, so the release does not say what it runs with
+	held.Active, held.Pinned, held.Hold, held.Settings.Spec = held.Retained[0], true, &script.Hold{Author: "ann"}, script.Spec{}
+	for config, kind := range map[string]controller.Kind{"": controller.Keep, `{"a":1}`: controller.Publish} {
+		want.Settings.Config = []byte(config)
+		if a := controller.Decide(controller.Situation{Want: &want, Owner: owner, Have: &held, Newest: &newest, Allowed: true, Bounded: true, Known: true}); a.Kind != kind {
+			t.Errorf("held, and the config %q: %+v", config, a)
+		}
+	}
+}

@@ -45,6 +45,9 @@ func faultOf(err error) *fault {
 	if script.IsFrozen(err) {
 		return &fault{err: err, word: reasonFrozen}
 	}
+	if e := script.AsError(err); e.Kind == script.NotFound && (e.Field == "spec.source" || e.Field == "spec.script") {
+		return &fault{err: err, word: reasonLibrary} // it may come with the same kubectl apply
+	}
 	switch script.KindOf(err) {
 	case script.Invalid, script.Script, script.Denied, script.Limit, script.NotFound, script.Disabled:
 		return &fault{err: err, permanent: true}
@@ -94,6 +97,9 @@ func (f *fault) reason() string {
 	}
 	return "Failed"
 }
+
+// reasonLibrary is of a script that requires a library which is not in the registry yet.
+const reasonLibrary = "LibraryNotFound"
 
 // The times between attempts.
 const (

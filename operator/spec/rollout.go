@@ -23,6 +23,9 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) s
 	before := len(r.faults)
 	for i, s := range rollout.Steps {
 		step := script.Step{Percent: int(s.Percent), By: script.By(s.By), Approval: s.Approval}
+		if s.Shadow != 0 {
+			step.By, step.Percent = script.ByShadow, int(s.Shadow)
+		}
 		if s.Pause != nil {
 			step.Pause = r.pause(fmt.Sprintf("%s.steps[%d].pause", field, i), *s.Pause)
 		}
@@ -36,6 +39,9 @@ func (r *reader) plan(field string, rollout *v1alpha1.Rollout, of script.Name) s
 	}
 	if rollout.MaxErrorPercent != nil {
 		p.MaxErrorPercent = new(*rollout.MaxErrorPercent)
+	}
+	if rollout.MaxDiffPercent != nil {
+		p.MaxDiffPercent = new(*rollout.MaxDiffPercent)
 	}
 	if rollout.MaxErrorIncrease != nil {
 		p.MaxErrorIncrease = new(*rollout.MaxErrorIncrease)

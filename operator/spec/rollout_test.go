@@ -56,6 +56,14 @@ func TestRolloutFaults(t *testing.T) {
 			s.Rollout = steps(5, 10)
 			s.Rollout.Steps[1].By = "key"
 		},
+		"spec.rollout.steps[1].shadow: step 1 makes the version live on some agents: put the shadow steps before it": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.Steps = append(s.Rollout.Steps, v1alpha1.RolloutStep{Shadow: 5})
+		},
+		"spec.rollout.maxDiffPercent: needs a shadow step, such as {shadow: 5, pause: 10m}: only there are results compared": func(s *v1alpha1.LuaScriptSpec) {
+			s.Rollout = steps(5)
+			s.Rollout.MaxDiffPercent = new(1.0)
+		},
 		"spec.rollout.key: needs a step with by: key: no other step looks at keys": func(s *v1alpha1.LuaScriptSpec) {
 			s.Rollout = steps(5)
 			s.Rollout.Key = "request.headers.x-user"

@@ -72,7 +72,7 @@ func Check(checker engine.Checker, ls *v1alpha1.LuaScript) (Wanted, error) {
 	if r.ofSource {
 		return w, r.faults.orNil()
 	}
-	err := checker.Check(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint})
+	err := checker.Check(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint, Library: w.Settings.Library})
 	if e := script.AsError(err); e != nil {
 		located := *e
 		if e.Field == "" {
@@ -147,6 +147,10 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	}
 	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout, w.Name)
 	w.Settings.Tests = r.tests("spec.tests", spec.Tests)
+	if w.Settings.Library = spec.Library != nil && *spec.Library; w.Settings.Library && w.Entrypoint == manifest.DefaultEntrypoint {
+		w.Entrypoint = "" // the API server has set it
+	}
+	r.check(w.Settings.CheckLibrary("spec", "spec.entrypoint", w.Entrypoint))
 	w.Source, w.SourceField = r.source(spec, w.Settings.Limits)
 	if spec.Signature != nil && len(r.faults) == 0 {
 		w.Signature = r.signature(*spec.Signature, &w)
@@ -157,7 +161,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 // signature refuses one that is of something else. Whose it is agents and registries know.
 func (r *reader) signature(text string, w *Wanted) string {
 	v := script.Version{Digest: w.Digest(), Engine: manifest.Engine, Entrypoint: w.Entrypoint}
-	if e := script.AsError(publisher.Covers(text, publisher.StatementOf(w.Name, v, w.Settings.Spec))); e != nil {
+	if e := script.AsError(publisher.CoversButLibraries(text, publisher.StatementOf(w.Name, v, w.Settings.Spec))); e != nil {
 		r.fault("spec.signature", "%s", e.Message)
 	}
 	return text

@@ -18,6 +18,7 @@ import (
 // luaScripts validates LuaScripts.
 type luaScripts struct {
 	checker engine.Checker
+	advise  func(engine.Source) []*script.Error // nil: there is no advice
 	cached  client.Reader
 	direct  client.Reader // asks the API server
 	// turns bounds how many scripts are compiled at once: each may take a multiple of
@@ -75,20 +76,13 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 	return append(warnings, warnOfPin(before, ls)...), nil
 }
 
-// adviser is a Checker that also says what in a source that compiles is probably not
-// meant, each with its line.
-type adviser interface {
-	Advise(src engine.Source) []*script.Error
-}
-
 // advice warns of what in the source is probably not meant.
 func (v *luaScripts) advice(w *spec.Wanted) (warnings admission.Warnings) {
-	a, ok := v.checker.(adviser)
-	if !ok {
+	if v.advise == nil {
 		return nil
 	}
 	const most = 5
-	advice := a.Advise(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint})
+	advice := v.advise(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint})
 	for _, e := range advice[:min(most, len(advice))] {
 		warnings = append(warnings, w.SourceField+": "+spec.Words(e))
 	}

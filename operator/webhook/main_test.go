@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/testenv"
@@ -60,7 +61,7 @@ func serve(ctx context.Context) error {
 		return err
 	}
 	mgr, err := newManager(as, webhook.Config{
-		Checker: lua.New(), Namespace: system, Host: "127.0.0.1", Port: port, Hosts: []string{"127.0.0.1"},
+		Checker: lua.New(), Advise: lint.Advise, Namespace: system, Host: "127.0.0.1", Port: port, Hosts: []string{"127.0.0.1"},
 	})
 	if err != nil {
 		return err

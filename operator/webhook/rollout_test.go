@@ -29,7 +29,7 @@ func TestTestsAndRollouts(t *testing.T) {
 		"rollout: {maxErrorIncrease: 0.5, maxLatencyIncrease: {p99: 20%}, steps: [{percent: 10}]}":                    "",
 		"rollout: {maxErrorPercent: 5, minCalls: 0, steps: [{percent: 10}]}":                                          warned + "spec.rollout.steps[0].pause: without one the step is over after 10s, and minCalls of 0 has it pass without any call",
 
-		"rollout: {steps: [{percent: 10, pause: 1h}], minCalls: 5}": refused + "spec.rollout.minCalls: needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease: without them calls are not looked at",
+		"rollout: {steps: [{percent: 10, pause: 1h}], minCalls: 5}": refused + "spec.rollout.minCalls: needs maxErrorPercent, maxErrorIncrease, maxDiffPercent or maxLatencyIncrease: without them calls are not looked at",
 		"rollout: {failureLimit: 3}":                                refused + "spec.rollout.failureLimit: needs steps: only while some of the agents run the new version can they be lost",
 		"rollout: {steps: [{percent: 10, pause: 1m}, {percent: 50}]}": warned + "spec.rollout.steps[1].pause: without one the step is over as soon as the version runs on 50 % of the agents, " +
 			"before calls show how it does there",

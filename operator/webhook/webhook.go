@@ -49,6 +49,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook/certs"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // The names of what the webhook has in the cluster, unless Config says otherwise.
@@ -82,6 +83,8 @@ const (
 type Config struct {
 	// Checker compiles scripts.
 	Checker engine.Checker
+	// Advise returns what in a source that compiles is probably not meant, each with its line; nil means no warnings.
+	Advise func(src engine.Source) []*script.Error
 	// Namespace is the operator's. Its Service there is what the API server calls, and
 	// its Secret, which exists, keeps the certificate.
 	Namespace string
@@ -152,7 +155,7 @@ func Add(mgr ctrl.Manager, cfg Config) (*Webhook, error) {
 	}
 	server := webhook.NewServer(options)
 	server.Register(luaScriptPath, admission.WithValidator(mgr.GetScheme(), &luaScripts{
-		checker: cfg.Checker, cached: mgr.GetClient(), direct: mgr.GetAPIReader(),
+		checker: cfg.Checker, advise: cfg.Advise, cached: mgr.GetClient(), direct: mgr.GetAPIReader(),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}))
 	server.Register(scriptTenantPath, admission.WithValidator(mgr.GetScheme(), &scriptTenants{}))

@@ -57,6 +57,11 @@ type Settings struct {
 	Order script.Digest `json:"triggerOrder,omitzero"`
 	// Decisions is of what is recorded of calls.
 	Decisions script.Digest `json:"decisions,omitzero"`
+	Library   bool          `json:"library,omitempty"`
+	// Libraries is script.DigestOfLibraries.
+	Libraries script.Digest `json:"libraries,omitzero"`
+	// Personal is of whose personal version it is.
+	Personal script.Digest `json:"personal,omitzero"`
 }
 
 // limits are script.Limits as JSON.
@@ -90,6 +95,9 @@ func SettingsOf(s script.Spec) Settings {
 		OnError:   digestOfOnError(s.OnError),
 		Order:     digestOfOrder(s.Trigger),
 		Decisions: digestOfDecisions(s.Decisions),
+		Library:   s.Library,
+		Libraries: script.DigestOfLibraries(s.Libraries),
+		Personal:  digestOfPersonal(s.Personal),
 	}
 }
 
@@ -177,6 +185,17 @@ func digestOfDecisions(d *script.Decisions) (digest script.Digest) {
 	return script.Digest(sum.Sum(nil))
 }
 
+// digestOfPersonal returns the SHA-256 of its parts, in the form of digestOfTests, with the time in RFC 3339; none for
+// nil.
+func digestOfPersonal(p *script.Personal) (d script.Digest) {
+	if p == nil {
+		return d
+	}
+	sum := sha256.New()
+	addTexts(sum, []byte(p.Of), []byte(p.Key), []byte(p.From), []byte(p.Until.UTC().Format(time.RFC3339Nano)))
+	return script.Digest(sum.Sum(nil))
+}
+
 // addTexts adds each text with its length before it.
 func addTexts(sum hash.Hash, texts ...[]byte) {
 	for _, text := range texts {
@@ -210,6 +229,9 @@ func (s Statement) differs(want Statement) string {
 		{"tests", s.Tests == want.Tests},
 		{"onError", s.OnError == want.OnError},
 		{"log.decisions", s.Decisions == want.Decisions},
+		{"library", s.Library == want.Library},
+		{"set of libraries", s.Libraries == want.Libraries},
+		{"personal", s.Personal == want.Personal},
 	} {
 		if !f.same {
 			return f.name
@@ -282,6 +304,16 @@ func Covers(signature string, want Statement) error {
 		return script.Errorf(script.Invalid, field, "is of another %s: sign again what changed since (scriptctl sign)", name)
 	}
 	return nil
+}
+
+// CoversButLibraries is Covers for those who do not know the libraries of the version: the registry does.
+func CoversButLibraries(signature string, want Statement) error {
+	o, err := open(signature)
+	if err != nil {
+		return err
+	}
+	want.Libraries = o.statement.Libraries
+	return Covers(signature, want)
 }
 
 // SignedBy returns the ids of the keys that the signature names. They prove nothing.

@@ -36,13 +36,13 @@ func fromCandidate(r *script.Release) *scriptv1.Candidate {
 	for _, s := range c.Selections {
 		m.Selections = append(m.Selections, &scriptv1.Selection{Selector: s.Selector.Labels(), Threshold: s.Threshold})
 	}
-	m.Keys = fromKeys(c.Keys)
+	m.Keys, m.Shadows = fromKeys(c.Keys), fromKeys(c.Shadows)
 	if c.Frozen != "" { // who does not know a freeze takes it for failed, and lets it be
 		m.Frozen, m.Failed = c.Frozen, "frozen "+c.Frozen
 	}
 	if c.Set != nil { // who does not know change sets takes it for failed, and lets it be
 		m.Set = fromMembership(c, m)
-		m.Threshold, m.Selections, m.Keys, m.Failed = 0, nil, nil, fmt.Sprintf("it is part of the %s, which this software does not know: upgrade it", c.Set)
+		m.Threshold, m.Selections, m.Keys, m.Shadows, m.Failed = 0, nil, nil, nil, fmt.Sprintf("it is part of the %s, which this software does not know: upgrade it", c.Set)
 	}
 	if !c.Spec.Equal(r.Settings.Spec) {
 		m.Settings = FromSettings(script.Settings{Spec: c.Spec})
@@ -71,15 +71,19 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 	if err != nil {
 		return nil, err
 	}
-	threshold, chosen, keyed, failed := m.GetThreshold(), m.GetSelections(), m.GetKeys(), m.GetFailed()
+	threshold, chosen, keyed, shadowed, failed := m.GetThreshold(), m.GetSelections(), m.GetKeys(), m.GetShadows(), m.GetFailed()
 	if set != nil {
-		threshold, chosen, keyed, failed = m.GetSet().GetThreshold(), m.GetSet().GetSelections(), m.GetSet().GetKeys(), m.GetSet().GetFailed()
+		threshold, chosen, keyed, shadowed, failed = m.GetSet().GetThreshold(), m.GetSet().GetSelections(), m.GetSet().GetKeys(), m.GetSet().GetShadows(), m.GetSet().GetFailed()
 	}
 	selections, err := toSelections(chosen)
 	if err != nil {
 		return nil, err
 	}
 	keys, err := toKeys(keyed)
+	if err != nil {
+		return nil, err
+	}
+	shadows, err := toKeys(shadowed)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +100,7 @@ func toCandidate(m *scriptv1.Candidate, r *script.Release) (*script.Candidate, e
 		Percent:    int(m.GetPercent()),
 		Selections: selections,
 		Keys:       keys,
+		Shadows:    shadows,
 		Since:      toTime(m.GetSince()),
 		Failed:     failed,
 		Frozen:     m.GetFrozen(),
@@ -138,7 +143,7 @@ func fromPlan(p script.Plan) *scriptv1.Plan {
 	if p.MaxErrorPercent != nil {
 		m.MaxErrorPercent, m.MaxError = new(int32(math.Ceil(*p.MaxErrorPercent))), new(*p.MaxErrorPercent)
 	}
-	m.MaxErrorIncrease = p.MaxErrorIncrease
+	m.MaxErrorIncrease, m.MaxDiffPercent = p.MaxErrorIncrease, p.MaxDiffPercent
 	if l := p.MaxLatencyIncrease; !l.IsZero() {
 		m.MaxLatencyIncrease = &scriptv1.LatencyIncrease{P50: int32(l.P50), P95: int32(l.P95), P99: int32(l.P99)} //nolint:gosec // a plan that is valid
 	}
@@ -171,6 +176,9 @@ func toPlan(m *scriptv1.Plan) (script.Plan, error) {
 	}
 	if m.MinCalls != nil {
 		p.MinCalls = new(int(m.GetMinCalls()))
+	}
+	if m.MaxDiffPercent != nil {
+		p.MaxDiffPercent = new(m.GetMaxDiffPercent())
 	}
 	if m.MaxErrorIncrease != nil {
 		p.MaxErrorIncrease = new(m.GetMaxErrorIncrease())

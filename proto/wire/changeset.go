@@ -12,7 +12,7 @@ import (
 func fromMembership(c *script.Candidate, m *scriptv1.Candidate) *scriptv1.Membership {
 	return &scriptv1.Membership{
 		Name: c.Set.Name, Attempt: c.Set.Attempt, Scripts: c.Set.Scripts, Plan: fromPlan(c.Set.Plan), Values: fromStaged(c.Set.Values),
-		Threshold: m.GetThreshold(), Selections: m.GetSelections(), Keys: m.GetKeys(), Failed: m.GetFailed(),
+		Threshold: m.GetThreshold(), Selections: m.GetSelections(), Keys: m.GetKeys(), Shadows: m.GetShadows(), Failed: m.GetFailed(),
 	}
 }
 

@@ -167,7 +167,7 @@ func (f *fields) limits(l script.Limits) {
 func (f *fields) version(v script.Version) {
 	f.number(v.Number)
 	f.buf = append(f.buf, v.Digest[:]...)
-	f.text(v.Engine)
+	f.text(engineOf(v))
 	f.text(v.Entrypoint)
 	f.number(uint64(v.Size))
 }

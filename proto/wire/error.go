@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,7 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// FromError returns the message for err; nil for nil.
+// FromError returns the message for err, without its stack; nil for nil.
 func FromError(err error) *scriptv1.Error {
 	if err == nil {
 		return nil
@@ -26,18 +27,36 @@ func FromError(err error) *scriptv1.Error {
 	}
 }
 
-// ToError reads m; nil for nil.
+// FromCallError returns the message for the error of a call, with its stack; nil for nil.
+func FromCallError(err error) *scriptv1.Error {
+	m := FromError(err)
+	if m == nil {
+		return nil
+	}
+	for _, f := range script.AsError(err).Stack {
+		m.Stack = append(m.Stack, &scriptv1.Frame{Function: f.Function, Line: int32(f.Line)})
+	}
+	return m
+}
+
+// ToError reads m; nil for nil. The stack keeps its bounds, whoever sent it.
 func ToError(m *scriptv1.Error) *script.Error {
 	if m == nil {
 		return nil
 	}
-	return &script.Error{
+	e := &script.Error{
 		Kind:    script.Kind(m.GetKind()),
 		Field:   m.GetField(),
 		Message: m.GetMessage(),
 		Line:    int(m.GetLine()),
 		Column:  int(m.GetColumn()),
 	}
+	for _, f := range m.GetStack()[:min(len(m.GetStack()), script.MaxFrames)] {
+		name := f.GetFunction()
+		name = strings.ToValidUTF8(name[:min(len(name), script.MaxFunctionBytes)], "")
+		e.Stack = append(e.Stack, script.Frame{Function: name, Line: int(f.GetLine())})
+	}
+	return e
 }
 
 // codeOf maps kinds to gRPC codes (docs/protocol.md has the table).
@@ -76,7 +95,7 @@ func ToStatus(err error) error {
 	if !ok {
 		code = codes.Unknown
 	}
-	st, detailErr := status.New(code, e.Error()).WithDetails(FromError(e))
+	st, detailErr := status.New(code, e.Error()).WithDetails(FromCallError(e))
 	if detailErr != nil {
 		return status.Error(code, e.Error())
 	}

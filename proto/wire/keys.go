@@ -9,8 +9,11 @@ import (
 // does not know such steps does not look.
 func fromShare(s script.Step) *scriptv1.Step {
 	percent, selector := int32(s.Percent), s.Selector.Labels() //nolint:gosec // a plan that is valid
-	if s.By == script.ByKey {
+	switch s.By {
+	case script.ByKey:
 		return &scriptv1.Step{Keys: &scriptv1.KeyShare{Percent: percent, Selector: selector}}
+	case script.ByShadow:
+		return &scriptv1.Step{Shadow: &scriptv1.ShadowShare{Percent: percent, Selector: selector}}
 	}
 	return &scriptv1.Step{Percent: percent, Selector: selector}
 }
@@ -20,6 +23,9 @@ func toShare(m *scriptv1.Step, field string) (s script.Step, err error) {
 	percent, selector := m.GetPercent(), m.GetSelector()
 	if keys := m.GetKeys(); keys != nil {
 		s.By, percent, selector = script.ByKey, keys.GetPercent(), keys.GetSelector()
+	}
+	if shadow := m.GetShadow(); shadow != nil {
+		s.By, percent, selector = script.ByShadow, shadow.GetPercent(), shadow.GetSelector()
 	}
 	s.Percent = int(percent)
 	if len(selector) > 0 {

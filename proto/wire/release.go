@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -102,7 +103,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 	return &scriptv1.Version{
 		Number:     v.Number,
 		Digest:     FromDigest(v.Digest),
-		Engine:     v.Engine,
+		Engine:     engineOf(v),
 		Entrypoint: v.Entrypoint,
 		Size:       int64(v.Size),
 		Author:     v.Author,
@@ -111,6 +112,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 		Signature:  v.Signature,
 		Spec:       FromDigest(v.Spec),
 		SpecSize:   int64(v.SpecSize),
+		Libraries:  FromDigest(v.Libraries),
 	}
 }
 
@@ -127,6 +129,14 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	if err != nil {
 		return script.Version{}, err
 	}
+	libraries, err := ToDigest(m.GetLibraries())
+	if err != nil {
+		return script.Version{}, err
+	}
+	engine := m.GetEngine()
+	if !libraries.IsZero() { // else an older registry has dropped them, and nothing may run it without
+		engine = strings.TrimSuffix(engine, withLibraries)
+	}
 	if m.GetSpecSize() < 0 || m.GetSpecSize() > script.MaxSourceBytes {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has settings of the impossible size %d", m.GetSpecSize())
 	}
@@ -136,7 +146,7 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	return script.Version{
 		Number:     m.GetNumber(),
 		Digest:     digest,
-		Engine:     m.GetEngine(),
+		Engine:     engine,
 		Entrypoint: m.GetEntrypoint(),
 		Size:       int(m.GetSize()),
 		Author:     m.GetAuthor(),
@@ -145,7 +155,20 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		Signature:  m.GetSignature(),
 		Spec:       spec,
 		SpecSize:   int(m.GetSpecSize()),
+		Libraries:  libraries,
 	}, nil
+}
+
+// withLibraries is added to the engine of a version with libraries: software that does not know libraries has no such
+// engine, so it keeps the version that it runs, and says why.
+const withLibraries = "+libraries"
+
+// engineOf returns how the engine of v is called on the wire.
+func engineOf(v script.Version) string {
+	if v.Libraries.IsZero() {
+		return v.Engine
+	}
+	return v.Engine + withLibraries
 }
 
 // FromDigest returns the raw bytes of d, nil for none.
@@ -177,7 +200,24 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Tests:        fromTests(s.Tests),
 		OnError:      fromOnError(s.OnError),
 		Decisions:    fromDecisions(s.Decisions),
+		Library:      s.Library,
+		Libraries:    FromLibraries(s.Libraries),
+		Personal:     fromPersonal(s.Personal),
 	}
+}
+
+func fromPersonal(p *script.Personal) *scriptv1.Personal {
+	if p == nil {
+		return nil
+	}
+	return &scriptv1.Personal{Of: p.Of, Key: p.Key, From: string(p.From), Until: fromTime(p.Until)}
+}
+
+func toPersonal(m *scriptv1.Personal) *script.Personal {
+	if m == nil {
+		return nil
+	}
+	return &script.Personal{Of: m.GetOf(), Key: m.GetKey(), From: script.KeySource(m.GetFrom()), Until: toTime(m.GetUntil())}
 }
 
 // ToSettings reads m; nil is the zero Settings. It checks the form alone: the
@@ -191,6 +231,10 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 	if err != nil {
 		return script.Settings{}, err
 	}
+	libraries, err := ToLibraries(m.GetLibraries())
+	if err != nil {
+		return script.Settings{}, err
+	}
 	return script.Settings{
 		Spec: script.Spec{
 			Limits:    limits,
@@ -199,6 +243,9 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 			Decisions: toDecisions(m.GetDecisions()),
 			Config:    m.GetConfig(),
 			Tests:     toTests(m.GetTests()),
+			Library:   m.GetLibrary(),
+			Libraries: libraries,
+			Personal:  toPersonal(m.GetPersonal()),
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,21 @@ func TestStatusCarriesTheError(t *testing.T) {
 		if !ok || got.Kind != kind || got.Field != want.Field || got.Message != want.Message || got.Line != 3 || got.Column != 4 {
 			t.Errorf("%v came back as %+v", want, got)
 		}
+	}
+}
+
+// TestStacks: a stack travels with the error of a call alone, and in its bounds.
+func TestStacks(t *testing.T) {
+	e := &script.Error{Kind: script.Script, Message: "no"}
+	for range script.MaxFrames + 5 {
+		e.Stack = append(e.Stack, script.Frame{Function: strings.Repeat("ü", script.MaxFunctionBytes), Line: 7})
+	}
+	if got := wire.ToError(wire.FromError(e)).Stack; got != nil {
+		t.Errorf("outside of calls: %v", got)
+	}
+	got := wire.ToError(wire.FromCallError(e)).Stack
+	if len(got) != script.MaxFrames || got[0].Function != strings.Repeat("ü", script.MaxFunctionBytes/2) || got[0].Line != 7 {
+		t.Errorf("in calls: %v", got)
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *Store) encodeMemo(m *fleet.Memo) (key string, value []byte, err error) 
 	status := &eventv1.Status{
 		Fleet: r.Fleet, Agent: r.Agent, Incarnation: r.Incarnation, Sequence: r.Sequence, Labels: r.Labels, Software: r.Software,
 		ActivatedRevision: int64(r.Activated), Tenants: r.Tenants.Globs(), DiskKeys: r.DiskKeys, Drifts: r.Drifts,
-		SessionNumber: int64(r.Session), Identity: r.Identity, KnowsSelectors: r.Selects, KnowsChangeSets: r.Sets, KnowsKeys: r.Keys,
+		SessionNumber: int64(r.Session), Identity: r.Identity, KnowsSelectors: r.Selects, KnowsChangeSets: r.Sets, KnowsKeys: r.Keys, KnowsShadows: r.Shadows,
 		KnowsQueries: r.Queries,
 	}
 	if !m.Heard.IsZero() {
@@ -178,7 +178,7 @@ func agentMemo(agent string, m *eventv1.Status) (fleet.Memo, bool) {
 		Fleet: m.GetFleet(), Agent: agent, Incarnation: m.GetIncarnation(), Sequence: m.GetSequence(), Labels: m.GetLabels(),
 		Software: m.GetSoftware(), Activated: script.Revision(m.GetActivatedRevision()), Tenants: tenants,
 		DiskKeys: m.GetDiskKeys(), Drifts: m.GetDrifts(), Session: script.Revision(m.GetSessionNumber()), Identity: m.GetIdentity(),
-		Selects: m.GetKnowsSelectors(), Sets: m.GetKnowsChangeSets(), Keys: m.GetKnowsKeys(), Queries: m.GetKnowsQueries(),
+		Selects: m.GetKnowsSelectors(), Sets: m.GetKnowsChangeSets(), Keys: m.GetKnowsKeys(), Shadows: m.GetKnowsShadows(), Queries: m.GetKnowsQueries(),
 	}}
 	if m.GetSentAt() != nil {
 		memo.Heard = m.GetSentAt().AsTime()

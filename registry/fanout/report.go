@@ -161,6 +161,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Selects:     m.GetKnowsSelectors(),
 		Sets:        m.GetKnowsChangeSets(),
 		Keys:        m.GetKnowsKeys(),
+		Shadows:     m.GetKnowsShadows(),
 		Queries:     m.GetKnowsQueries(),
 		Activated:   script.Revision(m.GetActivatedRevision()),
 		Activations: readActivations(m.GetActivations()),
@@ -370,7 +371,7 @@ func readTrials(messages []*eventv1.Trial, tenants script.Selector, room *room) 
 			Name: name, Spec: spec, Version: m.GetVersion(), Attempt: m.GetAttempt(),
 			Tested: m.GetTested(), Err: readCause(m.GetError(), maxTrialMessage, room), Waiting: room.cut(m.GetWaiting(), maxWaiting),
 			Calls: m.GetCalls(), FailedCalls: m.GetFailedCalls(), ProcessEnded: m.GetProcessEnded(),
-			StepCalls: wire.ToStepCalls(m.GetStepCalls()), ActiveCalls: wire.ToStepCalls(m.GetActiveCalls()),
+			StepCalls: wire.ToStepCalls(m.GetStepCalls()), ActiveCalls: wire.ToStepCalls(m.GetActiveCalls()), Shadow: wire.ToShadowCalls(m.GetShadow()),
 		})
 	}
 	return trials, skipped

@@ -13,6 +13,8 @@ type Trials struct {
 	Passed, Failed     int // agents on which it passed all tests, and on which it did not
 	Running            int // agents that run it, and say so
 	Calls, FailedCalls uint64
+	// Shadow is what agents found in a shadow step; nil in any other.
+	Shadow *script.ShadowCalls
 	// Waiting are the agents that a candidate on its way waits for: they have yet to
 	// pass its tests, to activate the release, or to say that they run it. WaitingFor
 	// names the first of them, and WaitingWhy is what holds up the first one, if it says
@@ -44,7 +46,7 @@ type Candidacy struct {
 	// if their software was newer. Without a next step that has a selector both are 0.
 	Eligible, Outdated int
 	// TooOld are the followers that do not know what the candidate takes: change sets if it is part of
-	// one, or steps by key if it is in one, or comes to one next.
+	// one, steps by key or shadow steps if it is in one, or comes to one next.
 	TooOld int
 	// Left says why the change set of the candidate cannot go live as a whole any more, and Unread
 	// why nobody can tell; both are "" if it can.
@@ -68,6 +70,8 @@ type Candidacy struct {
 	// Compared is what was counted in the step, if the plan compares the candidate with the active
 	// version; nil otherwise.
 	Compared *Comparison
+	// Shadow is what agents found in the step, if that is a shadow step; nil otherwise.
+	Shadow *script.ShadowCalls
 	// After are the scripts that the candidate has to wait for before its first step, or before it is
 	// live if there are no steps.
 	After []Dependency
@@ -154,6 +158,10 @@ func (f *Fleet) candidacy(c *candidacy, p *progress, s *survey) Candidacy {
 		view.Compared = &compared
 		view.Apart = view.Members < view.Followers || c.keyed.size() > 0 || view.Followers < view.Known && f.apart(c)
 	}
+	if c.shadow != nil {
+		found := c.shadow.calls
+		view.Shadow = &found
+	}
 	if p.release.Candidate.Step == 0 {
 		view.After = s.unmetAfter(p.release.Plan())
 	}
@@ -233,6 +241,10 @@ func (f *Fleet) active(p *progress, running int) int {
 func (s *ScriptStatus) addTrials(c *candidacy, running, both int) {
 	s.Converged = false
 	s.Trials = &Trials{Passed: c.tested, Failed: len(c.failed), Running: running, Calls: c.calls.all, FailedCalls: c.calls.failed}
+	if c.shadow != nil {
+		found := c.shadow.calls
+		s.Trials.Shadow = &found
+	}
 	s.Failed += len(c.failed) - both
 	for _, failure := range c.failures() {
 		if i, known := slices.BinarySearchFunc(s.Failures, failure.Agent, byAgent); !known {

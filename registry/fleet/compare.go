@@ -5,8 +5,8 @@ import (
 )
 
 // Comparison is what agents have counted in a candidate's step: those of the step call the
-// candidate, and all others the active version. In a step by key, those of the step call both, and
-// others count nothing.
+// candidate, and all others the active version. In a step by key, or in the shadow, those of the step
+// call both, and others count nothing.
 type Comparison struct{ Candidate, Active Tally }
 
 // Tally counts calls.
@@ -24,8 +24,8 @@ type comparison struct {
 
 // The kinds of calls that an agent says of one candidate.
 const (
-	ofRunning    = iota // of the version that it runs; of the candidate if keys decide
-	besides             // of the active version besides, if keys decide
+	ofRunning    = iota // of the version that it runs; of the candidate if that runs for a part of the calls
+	besides             // of the active version besides, if the agent runs the candidate for a part
 	kindsOfCalls        // is their number
 )
 
@@ -78,7 +78,7 @@ func (c *candidacy) tallyOf(a *agent, kind int) *Tally {
 		return nil
 	case kind == ofRunning && member:
 		return &c.compared.Candidate
-	case kind == ofRunning && c.step.By == script.ByKey: // its calls have other keys, or none
+	case kind == ofRunning && c.step.By != script.ByAgent: // its calls have other keys, or no shadow
 		return nil
 	}
 	return &c.compared.Active

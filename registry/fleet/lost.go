@@ -101,6 +101,12 @@ func (c *candidacy) conclude(a *agent) {
 			}
 		}
 	}
+	if c.shadow != nil {
+		if _, ok := c.shadow.by[a]; ok {
+			c.keep(a, -sizeOfShadow)
+			delete(c.shadow.by, a)
+		}
+	}
 	n, ok := c.counts[a]
 	if !ok {
 		return

@@ -18,14 +18,15 @@ type ofAgents struct {
 	mixed bool
 	step  script.Step // that the candidate is in
 	// eligible have the labels of next, the selector of the next step, if it has one. Of them
-	// outdated have the labels, and are too old to run a candidate by them.
+	// outdated have the labels, and are too old to run a candidate by them, or in this step or the next.
 	eligible, outdated slots
 	next               script.AgentSelector
-	// keyed are the members that run it for calls with certain keys alone.
+	// keyed are the members that run it for a part of the calls alone: those with certain keys, or in
+	// the shadow of some.
 	keyed slots
-	// byKey: the step, or the next one, is by key.
-	byKey bool
-	// old are too old to run a candidate of a change set, or one by key; nobody if it is neither.
+	// byKey: the step, or the next one, is by key; inShadow: it is a shadow step.
+	byKey, inShadow bool
+	// old are too old to run a candidate of a change set, one by key or one in the shadow; nobody if it is neither.
 	old slots
 }
 
@@ -36,16 +37,17 @@ func (c *candidacy) choose(r *script.Release) bool {
 	c.of = next
 	step, _ := r.StepOf()
 	selector, byKey := r.NextStep().Selector, step.By == script.ByKey || r.NextStep().By == script.ByKey
-	if before != nil && before.Threshold == next.Threshold && slices.Equal(before.Selections, next.Selections) && slices.Equal(before.Keys, next.Keys) &&
-		c.step == step && c.next == selector && c.byKey == byKey {
+	inShadow := step.By == script.ByShadow || r.NextStep().By == script.ByShadow
+	if before != nil && before.Threshold == next.Threshold && slices.Equal(before.Selections, next.Selections) && slices.Equal(before.Keys, next.Keys) && slices.Equal(before.Shadows, next.Shadows) &&
+		c.step == step && c.next == selector && c.byKey == byKey && c.inShadow == inShadow {
 		return false
 	}
-	c.ofAgents = ofAgents{step: step, mixed: len(next.Selections)+len(next.Keys) > 0, next: selector, byKey: byKey}
+	c.ofAgents = ofAgents{step: step, mixed: len(next.Selections)+len(next.Keys)+len(next.Shadows) > 0, next: selector, byKey: byKey, inShadow: inShadow}
 	return true
 }
 
 // selects reports whether the agent, which may be unknown, is to run the candidate, and whether that is
-// for calls with certain keys alone.
+// for a part of the calls alone.
 func (c *candidacy) selects(a *agent) (member, keyed bool) {
 	if !c.of.SelectsAny() || !a.group.selector.Matches(c.name.Tenant) {
 		return false, false
@@ -61,7 +63,7 @@ func (c *candidacy) runsOn(r *Report) (member, keyed bool) {
 	case c.of.Selects(c.name, who):
 		return true, false
 	default:
-		keyed = r.Keys && c.of.KeysOn(c.name, who) > 0
+		keyed = r.Keys && c.of.KeysOn(c.name, who) > 0 || r.Shadows && c.of.ShadowsOn(c.name, who) > 0
 		return keyed, keyed
 	}
 }
@@ -74,6 +76,8 @@ func (c *candidacy) tooOld(r *Report) string {
 		return tooOldForSets
 	case c.byKey && !r.Keys:
 		return tooOldForKeys
+	case c.inShadow && !r.Shadows:
+		return tooOldForShadows
 	}
 	return ""
 }
@@ -81,11 +85,11 @@ func (c *candidacy) tooOld(r *Report) string {
 // enroll counts the connected agent where it belongs.
 func (c *candidacy) enroll(a *agent) {
 	if c.next != "" {
-		follows, who := a.group.selector.Matches(c.name.Tenant), a.report.who()
-		c.eligible.set(a.slot, follows && c.next.Matches(who.Labels))
-		c.outdated.set(a.slot, follows && !a.report.Selects && c.next.Matches(a.report.Labels))
+		follows, old := a.group.selector.Matches(c.name.Tenant) && c.next.Matches(a.report.Labels), !a.report.Selects || c.tooOld(&a.report) != ""
+		c.eligible.set(a.slot, follows && !old)
+		c.outdated.set(a.slot, follows && old)
 	}
-	if c.of.Set != nil || c.byKey {
+	if c.of.Set != nil || c.byKey || c.inShadow {
 		c.old.set(a.slot, c.tooOld(&a.report) != "" && a.group.selector.Matches(c.name.Tenant))
 	}
 	member, keyed := c.selects(a)
@@ -128,7 +132,7 @@ func (c *candidacy) ofStep() slots {
 
 // relabeled reports whether the report has an agent be another for selectors than before.
 func (a *agent) relabeled(r *Report) bool {
-	return a.report.Selects != r.Selects || a.report.Sets != r.Sets || a.report.Keys != r.Keys || !maps.Equal(a.report.Labels, r.Labels)
+	return a.report.Selects != r.Selects || a.report.Sets != r.Sets || a.report.Keys != r.Keys || a.report.Shadows != r.Shadows || !maps.Equal(a.report.Labels, r.Labels)
 }
 
 // keepLabels has the report name the labels that the process of the agent named before: others would
@@ -138,24 +142,23 @@ func (f *Fleet) keepLabels(a *agent, r *Report) {
 		return // what is remembered may be of a registry that knew no selectors
 	}
 	f.ignored.Impossible++
-	r.Labels, r.Selects, r.Sets, r.Keys = a.report.Labels, a.report.Selects, a.report.Sets, a.report.Keys
+	r.Labels, r.Selects, r.Sets, r.Keys, r.Shadows = a.report.Labels, a.report.Selects, a.report.Sets, a.report.Keys, a.report.Shadows
 }
 
 // NobodyHas says that a selector selects no connected agent, of which so many have its labels and
-// are too old to run a candidate by them.
+// are too old to run a candidate in the step.
 func NobodyHas(selector script.AgentSelector, outdated int) string {
 	if outdated > 0 {
-		return fmt.Sprintf("%d of the connected agents have the labels %s, and none of these knows selectors: upgrade agentd there", outdated, selector)
+		return fmt.Sprintf("%d of the connected agents have the labels %s, and none of these is new enough for the step: upgrade agentd there", outdated, selector)
 	}
 	return fmt.Sprintf("no connected agent has the labels %s", selector)
 }
 
 // Unmet says which scripts the plan of the script waits for, of which steps the selectors select
-// no connected agent that follows the tenant, and how many agents do not know steps by key. Of the
+// no connected agent that follows the tenant, and how many agents do not know steps by key or in the shadow. Of the
 // steps it says nothing while the agents have yet to report.
 func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan script.Plan) (unmet []string, err error) {
-	byKey := func(s script.Step) bool { return s.By == script.ByKey }
-	selects := slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" || byKey(s) })
+	selects := slices.ContainsFunc(plan.Steps, func(s script.Step) bool { return s.Selector != "" || s.By != script.ByAgent })
 	if !selects && len(plan.After) == 0 {
 		return nil, nil
 	}
@@ -177,20 +180,24 @@ func (f *Fleet) Unmet(ctx context.Context, caller string, of script.Name, plan s
 				unmet = append(unmet, fmt.Sprintf("step %d: %s", i+1, NobodyHas(step.Selector, outdated)))
 			}
 		}
-		if first := slices.IndexFunc(plan.Steps, byKey); first >= 0 {
-			if old := f.knowNoKeys(of.Tenant); old > 0 {
-				unmet = append(unmet, fmt.Sprintf("step %d: %d of the connected agents do not know steps by key: upgrade agentd there", first+1, old))
+		for _, by := range []script.By{script.ByShadow, script.ByKey} {
+			first := slices.IndexFunc(plan.Steps, func(s script.Step) bool { return s.By == by })
+			if first < 0 {
+				continue
+			}
+			if old := f.knowNot(of.Tenant, by); old > 0 {
+				unmet = append(unmet, fmt.Sprintf("step %d: %d of the connected agents do not know %s: upgrade agentd there", first+1, old, by.Steps()))
 			}
 		}
 	})
 	return unmet, err
 }
 
-// knowNoKeys counts the connected agents that follow the tenant and do not know steps by key.
-func (f *Fleet) knowNoKeys(tenant string) (n int) {
+// knowNot counts the connected agents that follow the tenant and do not know such steps.
+func (f *Fleet) knowNot(tenant string, by script.By) (n int) {
 	for _, g := range f.followers(tenant) {
 		for slot := range g.slots.all {
-			if !f.bySlot[slot].report.Keys {
+			if r := &f.bySlot[slot].report; by == script.ByKey && !r.Keys || by == script.ByShadow && !r.Shadows {
 				n++
 			}
 		}

@@ -120,7 +120,7 @@ func TestUnmet(t *testing.T) {
 	r := b.zoned("c1", "c", false)
 	r.Tenants, _ = script.ParseSelector([]string{"other"})
 	b.Heard(r)
-	want := []string{"step 3: 1 of the connected agents have the labels zone=b, and none of these knows selectors: upgrade agentd there", "step 4: no connected agent has the labels zone=c"}
+	want := []string{"step 3: 1 of the connected agents have the labels zone=b, and none of these is new enough for the step: upgrade agentd there", "step 4: no connected agent has the labels zone=c"}
 	if got := unmet("acme"); !slices.Equal(got, want) {
 		t.Errorf("publish warns %q, want %q", got, want)
 	}

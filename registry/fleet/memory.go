@@ -71,18 +71,17 @@ type stored struct {
 
 // essence is what a memo of an agent is stored for.
 type essence struct {
-	fleet       string
-	incarnation string
-	identity    string
-	connected   bool
-	selects     bool
-	sets        bool
-	byKey       bool
-	keys        string // that its disk is signed by: they must stay trusted though it is away
+	fleet                         string
+	incarnation                   string
+	identity                      string
+	connected                     bool
+	selects, sets, byKey, shadows bool // see Report
+
+	keys string // that its disk is signed by: they must stay trusted though it is away
 }
 
 func essenceOf(r *Report, connected bool) essence {
-	return essence{fleet: r.Fleet, incarnation: r.Incarnation, identity: r.Identity, connected: connected, selects: r.Selects, sets: r.Sets, byKey: r.Keys, keys: strings.Join(r.DiskKeys, " ")}
+	return essence{fleet: r.Fleet, incarnation: r.Incarnation, identity: r.Identity, connected: connected, selects: r.Selects, sets: r.Sets, byKey: r.Keys, shadows: r.Shadows, keys: strings.Join(r.DiskKeys, " ")}
 }
 
 // Bounds of what agents make the replicas store. Where they are met, a replica that starts does

@@ -24,6 +24,8 @@ type Report struct {
 	Sets bool
 	// Keys: it knows steps by key. An older agent does not.
 	Keys bool
+	// Shadows: it knows shadow steps. An older agent does not.
+	Shadows bool
 	// Queries: it answers queries. An older agent does not.
 	Queries  bool
 	Software string

@@ -30,6 +30,8 @@ type Trial struct {
 	// ActiveCalls are likewise those of the active version, if the agent runs the candidate for calls
 	// with certain keys. StepCalls are those of the candidate then.
 	ActiveCalls *script.StepCalls
+	// Shadow is what the agent found in the shadow of calls; nil if that is nothing.
+	Shadow *script.ShadowCalls
 }
 
 // stepCalls are the calls of the trial by which versions are compared.
@@ -52,6 +54,8 @@ const (
 	tooOld        = "its software is too old to run a version with limits, config and tests of its own: upgrade agentd"
 	tooOldForSets = "its software does not know change sets: upgrade agentd"
 	tooOldForKeys = "its software does not know steps by key: upgrade agentd"
+
+	tooOldForShadows = "its software does not know shadow steps: upgrade agentd"
 
 	noRoom = "the registry has no memory left for the calls that the agents of its subject count"
 )
@@ -82,6 +86,7 @@ type candidacy struct {
 	of *script.Candidate
 	ofAgents
 	compared  *comparison // nil unless the versions are compared
+	shadow    *shadowing  // nil unless the candidate is in a shadow step
 	testing   bool        // the agents are to test it, before its first step
 	gate      *GateAnswer // the last to this replica; nil if there was none
 	confirmed time.Time   // all members were heard after the pause that ended then
@@ -144,6 +149,7 @@ func (c *candidacy) take(a *agent, t *Trial) (news, counts bool) {
 	for kind, calls := range t.stepCalls() {
 		counts = c.compare(a, kind, calls) || counts
 	}
+	counts = c.shadowed(a, t.Shadow) || counts
 	n := calls{all: t.Calls, failed: min(t.FailedCalls, t.Calls)}
 	before := c.counts[a]
 	if n == before || n == (calls{}) { // what was counted stays counted
@@ -165,6 +171,7 @@ func (c *candidacy) reserve(a *agent, t *Trial) bool {
 	if _, ok := c.counts[a]; !ok && t.Calls > 0 {
 		more += sizeOfCalls
 	}
+	more += c.shadowBytes(a, t.Shadow)
 	for kind, calls := range t.stepCalls() {
 		if c.differs(a, kind, calls) {
 			more += sizeOf(calls)
@@ -179,6 +186,7 @@ func (c *candidacy) reserve(a *agent, t *Trial) bool {
 // end forgets what agents counted.
 func (c *candidacy) end() {
 	c.dropCompared()
+	c.dropShadow()
 	for a := range c.counts {
 		c.keep(a, -sizeOfCalls)
 	}
@@ -192,6 +200,9 @@ func (c *candidacy) possible(a *agent, t *Trial, again bool, now time.Time) bool
 		if !c.countable(a, kind, calls, again, most) {
 			return false
 		}
+	}
+	if !c.shadowable(a, t.Shadow, again, most) {
+		return false
 	}
 	before := c.counts[a]
 	if t.Calls == 0 || t.Calls == before.all && t.FailedCalls == before.failed {
@@ -303,6 +314,7 @@ func (f *Fleet) trackCandidate(r *script.Release) {
 		}
 	}
 	c.compares(r)
+	c.shadows(r)
 	if isNew {
 		f.takeEarly(c)
 	}
@@ -316,7 +328,7 @@ func (f *Fleet) takeEarly(c *candidacy) {
 				return false
 			}
 			if !c.possible(a, &t, false, f.now()) {
-				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls = 0, 0, nil, nil // the next report tells
+				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls, t.Shadow = 0, 0, nil, nil, nil // the next report tells
 			}
 			c.take(a, &t)
 			a.trials = append(a.trials, c)
@@ -349,13 +361,13 @@ func (f *Fleet) updateTrials(a *agent, trials []Trial, again bool) bool {
 			}
 			if !c.possible(a, t, again, f.now()) {
 				f.ignored.Impossible++
-				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls = c.counts[a].all, c.counts[a].failed, nil, nil
+				t.Calls, t.FailedCalls, t.StepCalls, t.ActiveCalls, t.Shadow = c.counts[a].all, c.counts[a].failed, nil, nil, nil
 			}
 			more, counts := c.take(a, t)
 			news, f.counted = news || more, f.counted || counts
 		case f.mayCome(t):
 			one := *t
-			one.StepCalls, one.ActiveCalls = nil, nil // the next report tells
+			one.StepCalls, one.ActiveCalls, one.Shadow = nil, nil, nil // the next report tells
 			early = append(early, one)
 		}
 	}

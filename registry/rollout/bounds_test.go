@@ -37,6 +37,9 @@ func TestBounds(t *testing.T) {
 			c.Gate = &fleet.GateAnswer{Attempt: 11, Step: 1, At: at, Result: fleet.GatePasses}
 		}
 	}
+	shadow := func(found script.ShadowCalls) func(*fleet.Candidacy) {
+		return func(c *fleet.Candidacy) { c.Release.Settings.Rollout.MaxDiffPercent, c.Shadow = new(5.0), &found }
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*fleet.Candidacy)
@@ -65,9 +68,13 @@ func TestBounds(t *testing.T) {
 		{"the deadline counts from the end of the last step's pause", also(deadline, func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Candidate.Since, c.Running = 2, noon.Add(-time.Hour), 2
 		}), over, registry.Move{}, "2 of the 3 agents of step 2 run it, and 3 are to"},
+		{"just enough calls in the shadow, and all differ", shadow(script.ShadowCalls{Different: 20}), over, registry.Move{Failed: "in step 1 20 of 20 shadowed calls differ (100 %); at most 5 % may differ (maxDiffPercent): scriptctl rollout diff acme/route shows where"}, ""},
+		{"one fewer", shadow(script.ShadowCalls{Different: 19}), over, registry.Move{Step: 2}, ""},
+		{"as many differ as may", shadow(script.ShadowCalls{Equal: 95, Different: 3, Failed: 2, Dropped: 9}), over, registry.Move{Step: 2}, ""},
+		{"one more", shadow(script.ShadowCalls{Equal: 94, Different: 3, Failed: 3, Dropped: 9}), over, registry.Move{Failed: "in step 1 6 of 100 shadowed calls differ (6 %), and 3 of these failed; 9 calls were dropped, as the agents had no time for them; at most 5 % may differ (maxDiffPercent): scriptctl rollout diff acme/route shows where"}, ""},
 		{"a step that takes nobody", func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Settings.Rollout.Steps[0].Percent = 0, 0
-		}, noon, registry.Move{Failed: "step 1 of its plan takes no agents, as if a registry had written it that does not know selectors, or steps by key: upgrade all registries, and publish it again"}, ""},
+		}, noon, registry.Move{Failed: "step 1 of its plan takes no agents, as if a registry had written it that does not know selectors, steps by key or shadow steps: upgrade all registries, and publish it again"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := candidacy()

@@ -44,6 +44,36 @@ func worse(c fleet.Candidacy, plan *script.Plan) string {
 	return ""
 }
 
+// tooManyDifferences says why the candidate's results in the shadow differ too often; "" if they do not.
+func tooManyDifferences(c fleet.Candidacy, plan *script.Plan) string {
+	most, found := plan.MaxDiffPercent, c.Shadow
+	if most == nil || found == nil || found.Compared() < tellingCalls(plan) {
+		return ""
+	}
+	differ := found.Different + found.Failed
+	if float64(differ)*100 <= float64(found.Compared())**most {
+		return ""
+	}
+	return fmt.Sprintf("in step %d %s; at most %v %% may differ (maxDiffPercent): scriptctl rollout diff %s shows where",
+		c.Release.Candidate.Step, shadowed(found), *most, c.Release.Name)
+}
+
+// shadowed says what agents found in the shadow: "3 of 100 shadowed calls differ (3 %)".
+func shadowed(found *script.ShadowCalls) string {
+	differ, all := found.Different+found.Failed, found.Compared()
+	text := fmt.Sprintf("%d of %d shadowed calls differ", differ, all)
+	if all > 0 {
+		text += fmt.Sprintf(" (%.3g %%)", 100*float64(differ)/float64(all))
+	}
+	if found.Failed > 0 {
+		text += fmt.Sprintf(", and %d of these failed", found.Failed)
+	}
+	if found.Dropped > 0 {
+		text += fmt.Sprintf("; %d calls were dropped, as the agents had no time for them", found.Dropped)
+	}
+	return text
+}
+
 // tooFewCalls says which calls are missing as evidence of the step; "" if there are enough. If no
 // agent is left that could call the active version, heard or not, the steps before have compared
 // the two.
@@ -52,6 +82,9 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 	calls := c.Calls - min(c.Calls, c.Release.Candidate.Before)
 	if c.Compared != nil {
 		calls = min(calls, c.Compared.Candidate.Calls)
+	}
+	if c.Shadow != nil && plan.MaxDiffPercent != nil {
+		calls = min(calls, c.Shadow.Compared())
 	}
 	switch {
 	case calls < least:
@@ -67,8 +100,11 @@ func tooFewCalls(c fleet.Candidacy, plan *script.Plan) string {
 
 // others says where calls run the active version in the candidate's step.
 func others(c fleet.Candidacy) string {
-	if step, _ := c.Release.StepOf(); step.By == script.ByKey {
+	switch step, _ := c.Release.StepOf(); step.By {
+	case script.ByKey:
 		return "with other keys"
+	case script.ByShadow:
+		return "in the shadow"
 	}
 	return "on other agents"
 }

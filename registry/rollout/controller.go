@@ -340,6 +340,8 @@ func (p *run) chosen(c fleet.Candidacy, move registry.Move) (_ registry.Move, ok
 	switch {
 	case step.By == script.ByKey:
 		move.Threshold = script.KeyThreshold(step.Percent)
+	case step.By == script.ByShadow:
+		move.Threshold = script.ShadowThreshold(step.Percent)
 	case step.Percent == 0:
 		move.Threshold = script.AllSelected
 	default:

@@ -134,7 +134,7 @@ func due(c fleet.Candidacy, now time.Time) Decision {
 	if c.Gathering || c.Followers == 0 {
 		return wait("no agent follows the script, or they have yet to report") // there may be others, that say otherwise
 	}
-	if why := cmp.Or(tooManyErrors(c, plan), worse(c, plan)); why != "" {
+	if why := cmp.Or(tooManyErrors(c, plan), tooManyDifferences(c, plan), worse(c, plan)); why != "" {
 		return fail(why)
 	}
 	if 2*c.Followers < c.Known { // what most agents would say is not known
@@ -179,11 +179,14 @@ func behind(c fleet.Candidacy, enough int) string {
 	return after(c, enough)
 }
 
-// tooOldFor is what agents do not know that are too old for the candidate. Who knows steps by key knows
-// change sets.
+// tooOldFor is what agents do not know that are too old for the candidate. Who knows shadow steps knows
+// steps by key, and who knows these knows change sets.
 func tooOldFor(c fleet.Candidacy) string {
-	if step, _ := c.Release.StepOf(); step.By == script.ByKey || c.Release.NextStep().By == script.ByKey {
-		return "steps by key"
+	step, _ := c.Release.StepOf()
+	for _, by := range []script.By{script.ByShadow, script.ByKey} {
+		if step.By == by || c.Release.NextStep().By == by {
+			return by.Steps()
+		}
 	}
 	return "change sets"
 }
@@ -209,7 +212,7 @@ func onward(c fleet.Candidacy) Decision {
 	}
 	switch step := steps[candidate.Step]; {
 	case step.Percent < 0 || step.Percent == 0 && step.Selector == "":
-		return fail(fmt.Sprintf("step %d of its plan takes no agents, as if a registry had written it that does not know selectors, or steps by key: upgrade all registries, and publish it again", candidate.Step+1))
+		return fail(fmt.Sprintf("step %d of its plan takes no agents, as if a registry had written it that does not know selectors, steps by key or shadow steps: upgrade all registries, and publish it again", candidate.Step+1))
 	case step.Selector != "" && c.Eligible == 0:
 		return wait("%s", fleet.NobodyHas(step.Selector, c.Outdated))
 	}
@@ -229,7 +232,7 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	candidate := c.Release.Candidate
 	ofAll := fleet.Members{Members: c.Members, Running: c.Running, Confirmed: c.Confirmed}
 	own := ofAll
-	if len(candidate.Selections)+len(candidate.Keys) > 0 { // the members are of several steps
+	if len(candidate.Selections)+len(candidate.Keys)+len(candidate.Shadows) > 0 { // the members are of several steps
 		own = c.Own
 	}
 	if step, _ := c.Release.StepOf(); own.Members == 0 && (step.Selector != "" || candidate.Threshold < math.MaxUint32) {
@@ -286,6 +289,9 @@ func Evidence(c fleet.Candidacy) string {
 	}
 	if candidate.Step > 0 {
 		said = append(said, fmt.Sprintf("step %d: it ran on %d of %d agents", candidate.Step, c.Running, c.Members))
+		if c.Shadow != nil {
+			said = append(said, shadowed(c.Shadow))
+		}
 		if plan.Calls() > 0 || c.Calls > 0 {
 			calls := fmt.Sprintf("%d calls in the step", c.Calls-min(c.Calls, candidate.Before))
 			if c.Calls > 0 {

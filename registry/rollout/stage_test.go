@@ -79,12 +79,14 @@ type stage struct {
 	zones   map[string]string       // agents that have the label zone
 	blind   func(agent string) bool // agents that do not know selectors, if it is not nil
 	setless func(agent string) bool // agents that do not know change sets, if it is not nil
-	keyless func(agent string) bool // agents that do not know steps by key, if it is not nil
-	life    string                  // the incarnation of all agents
-	lives   map[string]string       // but for these
-	silent  map[string]time.Time    // agents that are not heard from then on
-	story   []string                // what became of candidates, and when
-	looks   int
+	keyless func(agent string) bool // agents that do not know steps by key or in the shadow, if it is not nil
+	// shadow says what the agents of a shadow step have found since it began; nil: nothing.
+	shadow func(since time.Duration) *script.ShadowCalls
+	life   string               // the incarnation of all agents
+	lives  map[string]string    // but for these
+	silent map[string]time.Time // agents that are not heard from then on
+	story  []string             // what became of candidates, and when
+	looks  int
 
 	outside *outside // what gates ask
 	taken   []passed // steps with gates, and when the registry took what follows them
@@ -161,14 +163,19 @@ func (s *stage) chapter(r *script.Release) string {
 	case c.Frozen != "":
 		return fmt.Sprintf("%v frozen %d", now, c.Version.Number)
 	}
-	run, keyed := 0, 0
+	run, keyed, shadows := 0, 0, 0
 	for _, a := range s.agents {
 		switch {
 		case r.RunsOn(s.who(a)).Number == r.Candidate.Version.Number:
 			run++
 		case s.keys(a, r) > 0:
 			keyed++
+		case s.shadows(a, r):
+			shadows++
 		}
+	}
+	if shadows > 0 {
+		return fmt.Sprintf("%v step %d: %d of %d shadow %d", now, r.Candidate.Step, shadows, len(s.agents), r.Candidate.Version.Number)
 	}
 	if keyed > 0 {
 		return fmt.Sprintf("%v step %d: %d of %d run %d, and %d for keys", now, r.Candidate.Step, run, len(s.agents), r.Candidate.Version.Number, keyed)
@@ -185,7 +192,7 @@ func (s *stage) report() {
 		if from, silent := s.silent[a]; silent && !time.Now().Before(from) {
 			continue
 		}
-		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a), Sets: s.setless == nil || !s.setless(a), Keys: !s.isKeyless(a)}
+		r := fleet.Report{Fleet: s.id, Agent: a, Incarnation: cmp.Or(s.lives[a], s.life), Sequence: s.sequence, Activated: s.head, Trials: s.trials(a), Selects: !s.isBlind(a), Sets: s.setless == nil || !s.setless(a), Keys: !s.isKeyless(a), Shadows: !s.isKeyless(a)}
 		if zone := s.zones[a]; zone != "" {
 			r.Labels = map[string]string{"zone": zone, "pool": "edge"}
 		}
@@ -207,6 +214,11 @@ func (s *stage) keys(agent string, r *script.Release) uint32 {
 		return 0
 	}
 	return r.KeysOn(s.who(agent))
+}
+
+// shadows reports whether the agent runs the release's candidate in the shadow of calls.
+func (s *stage) shadows(agent string, r *script.Release) bool {
+	return !s.isKeyless(agent) && r.ShadowsOn(s.who(agent)) > 0
 }
 
 func (s *stage) isBlind(agent string) bool { return s.blind != nil && s.blind(agent) }
@@ -250,7 +262,11 @@ func (s *stage) trials(agent string) (trials []fleet.Trial) {
 		if s.tests != nil {
 			trial.Tested, trial.Err = s.tests(agent, &r)
 		}
-		keyed := s.keys(agent, &r) > 0
+		keyed := s.keys(agent, &r) > 0 || s.shadows(agent, &r)
+		if s.shadow != nil && s.shadows(agent, &r) {
+			trial.Shadow = s.shadow(time.Since(c.Since))
+			trial.Shadow.Step = c.Step
+		}
 		runs := keyed || r.RunsOn(s.who(agent)).Number == c.Version.Number
 		if s.calls != nil && runs {
 			trial.Calls, trial.FailedCalls = s.calls(agent)

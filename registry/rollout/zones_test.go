@@ -209,7 +209,7 @@ func TestAgentsThatDoNotKnowSelectors(t *testing.T) {
 		s.publish(route, "2", byZone(script.Step{Selector: "zone=a"}))
 		s.pass(10 * time.Minute)
 		s.wantOnly("a", 0)
-		if got, want := s.why(), "4 of the connected agents have the labels zone=a, and none of these knows selectors: upgrade agentd there"; got != want {
+		if got, want := s.why(), "4 of the connected agents have the labels zone=a, and none of these is new enough for the step: upgrade agentd there"; got != want {
 			t.Errorf("it waits: %q, want %q", got, want)
 		}
 	})

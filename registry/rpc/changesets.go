@@ -133,7 +133,7 @@ func fromChangeSet(set script.ChangeSet) *scriptv1.ChangeSet {
 func fromReleases(releases []script.Release) []*scriptv1.Release {
 	messages := make([]*scriptv1.Release, len(releases))
 	for i, r := range releases {
-		messages[i] = wire.FromRelease(r)
+		messages[i] = wire.WithoutSources(wire.FromRelease(r))
 	}
 	return messages
 }

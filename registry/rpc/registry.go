@@ -22,7 +22,8 @@ type registryService struct {
 	asker    recentlogs.Asker
 	timeline Timeline
 	usage    Usage
-	top      *top.Reader // nil if asker is
+	top      *top.Reader                 // nil if asker is
+	about    func(context.Context) About // nil if not known
 	draining <-chan struct{}
 }
 
@@ -65,11 +66,17 @@ func (s *registryService) Publish(ctx context.Context, m *registryv1.PublishRequ
 	if err != nil {
 		warnings = nil // it is published all the same
 	}
+	libraries := wire.FromLibraries(result.Libraries)
+	for _, l := range libraries {
+		l.Source = ""
+	}
 	return &registryv1.PublishResponse{
-		Release:  wire.FromRelease(result.Release),
+		Release:  wire.WithoutSources(wire.FromRelease(result.Release)),
 		Version:  wire.FromVersion(result.Version),
 		Changed:  result.Changed,
 		Warnings: warnings,
+
+		Libraries: libraries,
 	}, nil
 }
 
@@ -103,7 +110,7 @@ func (s *registryService) Pin(ctx context.Context, m *registryv1.PinRequest) (*r
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.PinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.PinResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func (s *registryService) LiftHold(ctx context.Context, m *registryv1.LiftHoldRequest) (*registryv1.LiftHoldResponse, error) {
@@ -111,7 +118,7 @@ func (s *registryService) LiftHold(ctx context.Context, m *registryv1.LiftHoldRe
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.LiftHoldResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.LiftHoldResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 // Unpin implements registryv1.RegistryServer, for clients that know no LiftHold: their Pin and
@@ -121,7 +128,7 @@ func (s *registryService) Unpin(ctx context.Context, m *registryv1.UnpinRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.UnpinResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.UnpinResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRequest) (*registryv1.RollbackResponse, error) {
@@ -129,7 +136,7 @@ func (s *registryService) Rollback(ctx context.Context, m *registryv1.RollbackRe
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.RollbackResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.RollbackResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func (s *registryService) SetEnabled(ctx context.Context, m *registryv1.SetEnabledRequest) (*registryv1.SetEnabledResponse, error) {
@@ -137,7 +144,7 @@ func (s *registryService) SetEnabled(ctx context.Context, m *registryv1.SetEnabl
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.SetEnabledResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.SetEnabledResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func (s *registryService) Delete(ctx context.Context, m *registryv1.DeleteRequest) (*registryv1.DeleteResponse, error) {
@@ -145,7 +152,7 @@ func (s *registryService) Delete(ctx context.Context, m *registryv1.DeleteReques
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.DeleteResponse{Release: wire.FromRelease(result.Release)}, nil
+	return &registryv1.DeleteResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release))}, nil
 }
 
 func (s *registryService) SetOwner(ctx context.Context, m *registryv1.SetOwnerRequest) (*registryv1.SetOwnerResponse, error) {
@@ -153,7 +160,7 @@ func (s *registryService) SetOwner(ctx context.Context, m *registryv1.SetOwnerRe
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.SetOwnerResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.SetOwnerResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func (s *registryService) Steer(ctx context.Context, m *registryv1.SteerRequest) (*registryv1.SteerResponse, error) {
@@ -165,7 +172,7 @@ func (s *registryService) Steer(ctx context.Context, m *registryv1.SteerRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.SteerResponse{Release: wire.FromRelease(result.Release), Changed: result.Changed}, nil
+	return &registryv1.SteerResponse{Release: wire.WithoutSources(wire.FromRelease(result.Release)), Changed: result.Changed}, nil
 }
 
 func toSteering(s registryv1.Steering) (registry.Steering, error) {
@@ -187,7 +194,7 @@ func (s *registryService) Get(ctx context.Context, m *registryv1.GetRequest) (*r
 	if err != nil {
 		return nil, err
 	}
-	return &registryv1.GetResponse{Release: wire.FromRelease(release)}, nil
+	return &registryv1.GetResponse{Release: wire.WithoutSources(wire.FromRelease(release))}, nil
 }
 
 func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (*registryv1.ListResponse, error) {
@@ -202,7 +209,7 @@ func (s *registryService) List(ctx context.Context, m *registryv1.ListRequest) (
 	}
 	resp := &registryv1.ListResponse{NextPageToken: result.NextPageToken, Unreadable: fromUnreadable(result.Unreadable)}
 	for _, release := range result.Releases {
-		resp.Releases = append(resp.Releases, wire.FromRelease(release))
+		resp.Releases = append(resp.Releases, wire.WithoutSources(wire.FromRelease(release)))
 	}
 	return resp, nil
 }

@@ -50,6 +50,8 @@ type Config struct {
 	// Sessions are what agents that pull report in; none if nil.
 	Sessions Sessions
 	Log      *slog.Logger
+	// About says what the registry is; nil if that is not known.
+	About func(context.Context) About
 	// Unavailable says why the registry answers no call now; nil if it does, and if the
 	// function is nil.
 	Unavailable func() error
@@ -117,7 +119,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, draining: s.draining}
+	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, about: cfg.About, draining: s.draining}
 	if cfg.Asker != nil {
 		service.top = top.New(cfg.Asker)
 	}

@@ -260,7 +260,7 @@ func blanks(s script.Spec) []*scriptv1.Test { return blankTests[:min(len(s.Tests
 
 func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.ScriptStatus {
 	m := &registryv1.ScriptStatus{
-		Release:      wire.FromRelease(summary(p.Release, one)),
+		Release:      wire.WithoutSources(wire.FromRelease(summary(p.Release, one))),
 		Desired:      int32(p.Desired),
 		Active:       int32(p.Active),
 		Failed:       int32(p.Failed),
@@ -294,6 +294,7 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.S
 			Passed: int32(t.Passed), Failed: int32(t.Failed), Running: int32(t.Running),
 			Calls: t.Calls, FailedCalls: t.FailedCalls,
 			Waiting: int32(t.Waiting), WaitingFor: t.WaitingFor, WaitingWhy: t.WaitingWhy, Why: why, Evidence: t.Evidence,
+			Shadow: wire.FromShadowCalls(t.Shadow),
 		}
 	}
 	if p.Unreadable != nil {

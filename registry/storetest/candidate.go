@@ -33,11 +33,11 @@ func tried(cur script.Release, source string) registry.Commit {
 		Version: c.Release.Retained[len(c.Release.Retained)-1],
 		Attempt: 1 << 40, Tries: 3, Step: 1, Threshold: 1 << 31, Percent: 50, Since: at.Add(time.Minute), Failed: "agent-1: no", Paused: "no progress",
 		Running: at.Add(time.Second), Lost: []string{"agent-2"}, Selections: []script.Selection{{Selector: "rack=7,zone=a", Threshold: 1 << 30}},
-		Keys: []script.Selection{{Threshold: 1 << 28}}, Calls: 9, FailedCalls: 2, Before: 3,
+		Keys: []script.Selection{{Threshold: 1 << 28}}, Shadows: []script.Selection{{Threshold: 1 << 27}}, Calls: 9, FailedCalls: 2, Before: 3,
 	}
 	c.Release.Settings.Rollout = script.Plan{
-		Steps: []script.Step{{Percent: 10, Pause: 90 * time.Second}, {Percent: 50}, {Selector: "rack=7,zone=a", Gate: script.Gate{Kind: script.Prometheus, Source: "main", Query: "up", Max: script.Bound{Set: true, Value: 0.5}}}, {By: script.ByKey, Percent: 3}}, Key: "request.cookies.session", MaxErrorPercent: new(0.0), MinCalls: new(7),
-		MaxErrorIncrease: new(0.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
+		Steps: []script.Step{{By: script.ByShadow, Percent: 5}, {Percent: 10, Pause: 90 * time.Second}, {Percent: 50}, {Selector: "rack=7,zone=a", Gate: script.Gate{Kind: script.Prometheus, Source: "main", Query: "up", Max: script.Bound{Set: true, Value: 0.5}}}, {By: script.ByKey, Percent: 3}}, Key: "request.cookies.session", MaxErrorPercent: new(0.0), MinCalls: new(7),
+		MaxErrorIncrease: new(0.5), MaxDiffPercent: new(1.5), MaxLatencyIncrease: script.LatencyIncrease{P50: 5, P99: 20},
 		FailureLimit: script.Amount{Count: 2}, Tolerate: script.Amount{Percent: 3}, ProgressDeadline: time.Hour, OnDeadline: script.PauseOnDeadline, After: []script.Name{named(2)},
 	}
 	c.Release.Candidate.Spec.Config = []byte(`{"of":"the candidate"}`)

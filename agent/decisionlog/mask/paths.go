@@ -10,8 +10,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// maxPaths bounds a Paths: the paths of a script, and of its tenant.
-const maxPaths = 2 * script.MaxDecisionPaths
+// MaxPaths bounds a Paths: the paths of a script, and of its tenant.
+const MaxPaths = 2 * script.MaxDecisionPaths
 
 // set is a bit set of path numbers.
 type set uint64
@@ -25,12 +25,12 @@ type Paths struct {
 var Nothing = &Paths{}
 
 // NewPaths compiles paths of names, separated by dots. The path "" is the value itself. NewPaths ignores paths beyond
-// maxPaths: no registry accepts as many.
+// MaxPaths: no registry accepts as many.
 func NewPaths(lists ...[]string) *Paths {
 	var p Paths
 	for _, list := range lists {
 		for _, path := range list {
-			if len(p.names) == maxPaths {
+			if len(p.names) == MaxPaths {
 				break
 			}
 			var names []string
@@ -61,7 +61,7 @@ type walk struct {
 	paths *Paths
 	hides bool // the paths mask: in doubt, a path matches
 	// behind counts for each path the lists that it passed without a name for their items.
-	behind [maxPaths]uint8
+	behind [MaxPaths]uint8
 }
 
 // root returns the paths that are alive at the root of a value, and whether a path ends there.

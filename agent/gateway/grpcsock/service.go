@@ -152,7 +152,7 @@ func (x *exchange) step() (more bool, err error) {
 	}
 	x.outcome.Id = x.request.GetId()
 	if err := x.execute(); err != nil {
-		x.failure.Error = wire.FromError(err)
+		x.failure.Error = wire.FromCallError(err)
 		x.outcome.Outcome = &x.failure
 	} else {
 		x.response.Response = &x.answer.response

@@ -120,7 +120,7 @@ func (s *service) execute(ctx context.Context, req *workerv1.ExecuteRequest, rep
 	}
 	used := engine.Used{}
 	err := run(usedBy(ctx, &used), call, reply)
-	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromError(err), OnResponse: reply.OnResponse, Instructions: used.Instructions, Allocated: used.Allocated}
+	resp := &workerv1.ExecuteResponse{Version: reply.Version, Digest: wire.FromDigest(reply.Digest), Error: wire.FromCallError(err), OnResponse: reply.OnResponse, Instructions: used.Instructions, Allocated: used.Allocated}
 	for i := range reply.Len() {
 		resp.Results = append(resp.Results, reply.Value(i))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/callstats"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
@@ -17,6 +19,9 @@ const (
 	countEvery     = time.Second
 	countPatience  = 5 * time.Second
 	countsTogether = 500
+	// bytesTogether bounds all counts of a message but the last: samples may be large, and the agent takes
+	// messages of up to 1 MiB.
+	bytesTogether = 512 << 10
 )
 
 // bringCounts tells the agent of the calls that run here, until ctx is done.
@@ -38,7 +43,7 @@ func (s *service) bring(ctx context.Context) {
 	s.bringCalls(ctx)
 	var parcel parcel
 	for _, r := range s.table.Candidates() {
-		if !parcel.add(r) || len(parcel.of) < countsTogether {
+		if !parcel.add(r) || len(parcel.of) < countsTogether && parcel.bytes < bytesTogether {
 			continue
 		}
 		s.send(ctx, &parcel)
@@ -81,6 +86,8 @@ func (s *service) bringCalls(ctx context.Context) {
 type parcel struct {
 	req workerv1.CountRequest
 	of  []*cache.Release // that they were taken from
+	// bytes of the message, about
+	bytes int
 }
 
 // add takes the counts of a release with a candidate, and reports whether there are any.
@@ -89,6 +96,10 @@ func (p *parcel) add(r *cache.Release) bool {
 	if besides := r.Besides(); besides != nil {
 		count.ActiveCalls = wire.FromStepCalls(besides.Take())
 	}
+	if r.Shadow != nil {
+		found := r.Shadow.TakeFindings()
+		count.Shadow, count.Findings = wire.FromShadowCalls(r.Shadow.Take()), wire.FromFindings(&found)
+	}
 	of := r.OfCandidate()
 	if of.Calls != nil {
 		count.Calls, count.FailedCalls = of.Calls.Take()
@@ -96,11 +107,12 @@ func (p *parcel) add(r *cache.Release) bool {
 	if of.StepCalls != nil {
 		count.StepCalls = wire.FromStepCalls(of.StepCalls.Take())
 	}
-	if count.GetCalls() == 0 && count.GetStepCalls() == nil && count.GetActiveCalls() == nil {
+	if count.GetCalls() == 0 && count.GetStepCalls() == nil && count.GetActiveCalls() == nil && count.GetShadow() == nil && count.GetFindings() == nil {
 		return false
 	}
 	p.req.Counts = append(p.req.Counts, count)
 	p.of = append(p.of, r)
+	p.bytes += proto.Size(count)
 	return true
 }
 
@@ -108,6 +120,12 @@ func (p *parcel) add(r *cache.Release) bool {
 func putBack(r *cache.Release, c *workerv1.Count) {
 	if besides := wire.ToStepCalls(c.GetActiveCalls()); besides != nil {
 		r.Besides().Add(*besides)
+	}
+	if calls := wire.ToShadowCalls(c.GetShadow()); calls != nil {
+		r.Shadow.Add(*calls)
+	}
+	if found := wire.ToFindings(c.GetFindings()); r.Shadow != nil {
+		r.Shadow.AddFindings(&found)
 	}
 	if r = r.OfCandidate(); r.Calls != nil {
 		r.Calls.Add(c.GetCalls(), c.GetFailedCalls())
@@ -130,5 +148,5 @@ func (s *service) send(ctx context.Context, p *parcel) {
 			putBack(p.of[i], c)
 		}
 	}
-	p.req.Counts, p.of = nil, nil
+	p.req.Counts, p.of, p.bytes = nil, nil, 0
 }

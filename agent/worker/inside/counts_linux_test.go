@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
+	"github.com/scriptorium-dev/scriptorium/agent/shadow"
 	workerv1 "github.com/scriptorium-dev/scriptorium/proto/worker/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -73,7 +76,7 @@ func TestCountsOfBothVersions(t *testing.T) {
 		Settings: script.Settings{Rollout: script.Plan{MaxErrorIncrease: new(1.0)}},
 	})
 	s.table.Update([]*cache.Release{live}, nil)
-	live.Keyed.Note(script.Script, time.Millisecond)
+	live.Split.Note(script.Script, time.Millisecond)
 	for range 9 {
 		live.Note("", time.Millisecond)
 	}
@@ -104,4 +107,47 @@ func (b *both) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc.Ca
 		b.active += n.GetActiveCalls().GetBuckets()[0]
 	}
 	return &workerv1.CountResponse{}, nil
+}
+
+// messages is an agent that takes messages of up to 1 MiB, and adds up the shadows that they say.
+type messages struct {
+	workerv1.HomeClient
+	shadows uint64
+}
+
+func (m *messages) Count(_ context.Context, req *workerv1.CountRequest, _ ...grpc.CallOption) (*workerv1.CountResponse, error) {
+	if text, err := proto.Marshal(req); err != nil || len(text) > 1<<20 {
+		return nil, fmt.Errorf("%d bytes: %w", len(text), err)
+	}
+	for _, n := range req.GetCounts() {
+		m.shadows += n.GetShadow().GetDifferent()
+	}
+	return &workerv1.CountResponse{}, nil
+}
+
+// TestSamplesOfManyScriptsArrive: samples do not make messages larger than the agent takes.
+func TestSamplesOfManyScriptsArrive(t *testing.T) {
+	agent := &messages{}
+	s := &service{process: &process{log: slog.New(slog.DiscardHandler)}, table: cache.NewTable(), calls: newCalls(t, cache.NewTable()), home: home{client: agent}}
+	const scripts = 40
+	step := script.Step{By: script.ByShadow, Percent: 100}
+	for i := range scripts {
+		r := script.Release{
+			Name: script.Name{Tenant: "acme", Script: fmt.Sprint("s", i)}, Active: script.Version{Number: 1},
+			Candidate: &script.Candidate{Version: script.Version{Number: 2}, Step: 1},
+			Settings:  script.Settings{Rollout: script.Plan{Steps: []script.Step{step}}},
+		}
+		r.Candidate.Select(step, script.ShadowThreshold(100))
+		live := cache.NewReleaseOn(script.Agent{Name: "n"}, r)
+		s.table.Update([]*cache.Release{live}, nil)
+		for n := range script.MaxShadowSamples {
+			text := strings.Repeat("x", 4<<10)
+			live.Shadow.Differ(script.ShadowSample{Input: text, Live: text, Shadow: text, Paths: []string{fmt.Sprint("/", n)}})
+			live.Shadow.Note(shadow.Different, false)
+		}
+	}
+	s.bring(t.Context())
+	if want := uint64(scripts * script.MaxShadowSamples); agent.shadows != want {
+		t.Errorf("%d shadows arrive, want %d", agent.shadows, want)
+	}
 }

@@ -247,3 +247,35 @@ func TestRunning(t *testing.T) {
 		}
 	}
 }
+
+// TestNoShadowBesideSuspects: what runs beside a suspect would hide whether that ends the process.
+func TestNoShadowBesideSuspects(t *testing.T) {
+	page, file, err := link.NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = file.Close(), page.Close() }()
+	g := newGuard(newHolding(), nil, opens, cache.NewTable(), nil, page)
+	route := cache.NewRelease(script.Release{Name: script.Name{Tenant: "acme", Script: "route"}, Active: script.Version{Number: 1}})
+	quarantined := func(name string) *workerv1.QuarantineRequest {
+		return &workerv1.QuarantineRequest{Scripts: []*workerv1.Quarantined{{Script: name, Error: wire.FromError(script.Errorf(script.Unavailable, "", "in quarantine"))}}}
+	}
+	for _, c := range []struct {
+		rules *workerv1.QuarantineRequest
+		runs  bool
+	}{
+		{&workerv1.QuarantineRequest{}, true},
+		{quarantined("acme/other"), true},
+		{quarantined("acme/route"), false},
+		{&workerv1.QuarantineRequest{Suspects: []string{"acme/other"}}, false},
+	} {
+		g.set(c.rules)
+		leave, ok := g.shadow(route)
+		if ok != c.runs || page.Running()[link.MarkShadow(route.Name)] != c.runs {
+			t.Errorf("%v: it runs: %v, %v is marked", c.rules, ok, page.Running())
+		}
+		if ok {
+			leave()
+		}
+	}
+}

@@ -115,6 +115,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 		Position:   func(time.Time) gateway.Position { return p.page.Position() },
 		MaxRunning: p.running(), MaxWaiting: int(p.assignment.GetMaxWaiting()), Profiles: s.profiles,
 		Observers: append(slices.Clone(observers), s.traces()...), Metrics: s.metrics,
+		Shadowing: func(r *cache.Release) (func(), bool) { return s.executor.shadow(r) }, Log: p.log,
 	})
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ const compilePatience = 25 * time.Millisecond
 func (s *service) compile(ctx context.Context, releases []*cache.Release) {
 	left := s.leftAlone()
 	for _, r := range releases {
-		for ; r != nil && !left(r); r = r.Keyed {
+		for ; r != nil && !left(r); r = r.Split {
 			if _, err := s.programs.Of(ctx, r, atOnce{}); err != nil {
 				s.log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
 			}
@@ -300,7 +301,7 @@ func (s *service) warm(ctx context.Context) {
 		if ctx.Err() != nil || s.programs.Full() {
 			return
 		}
-		for ; r != nil && !left(r); r = r.Keyed {
+		for ; r != nil && !left(r); r = r.Split {
 			_, _ = s.programs.Of(ctx, r, atOnce{}) // a call that needs it says what is wrong
 		}
 	}

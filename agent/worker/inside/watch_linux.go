@@ -40,7 +40,8 @@ type marked struct {
 	page *link.Page
 }
 
-// Run implements engine.Program. A test is marked as that already, from its beginning on.
+// Run implements engine.Program. A test is marked as that already, from its beginning on, and so is what runs
+// in the shadow of a call: no script has the mark of its tenant.
 func (m *marked) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
 	if ctx.Value(trialKey{}) != nil {
 		return m.Program.Run(ctx, inv, res)
@@ -167,6 +168,22 @@ func (g *guard) Try(ctx context.Context, call *gateway.Call, reply *gateway.Repl
 	slot := g.page.Enter(link.MarkTrial(name))
 	defer g.page.Leave(slot)
 	return g.trials.Execute(context.WithValue(ctx, trialKey{}, true), call, reply)
+}
+
+// shadow marks what is loaded or run in the shadow of calls: the candidate, or the live version again. ok is
+// false if the script, or another with the source, is in quarantine, or any script is suspected: what runs
+// beside that one would hide who ends the process.
+func (g *guard) shadow(r *cache.Release) (leave func(), ok bool) {
+	rules, name := g.rules.Load(), r.Name.String()
+	if rules.quarantined[name] != nil || len(rules.suspects) > 0 || g.barred(rules, r.Runs.Digest) != nil {
+		return nil, false
+	}
+	mark := link.MarkShadow(r.Name)
+	if r.Split != nil {
+		mark = link.MarkScript(r.Name)
+	}
+	slot := g.page.Enter(mark)
+	return func() { g.page.Leave(slot) }, true
 }
 
 // barred returns why the source does not run, or nil: what has the same is in quarantine.

@@ -114,9 +114,14 @@ func MarkScript(name script.Name) Mark {
 
 // MarkTrial returns the mark of a script's test that runs, of a version that others do not
 // run yet.
-func MarkTrial(name string) Mark {
+func MarkTrial(name string) Mark { return markOf("trial ", name) }
+
+// MarkShadow returns the mark of a script's candidate that runs in the shadow of calls.
+func MarkShadow(name script.Name) Mark { return markOf("shadow ", name.String()) }
+
+func markOf(kind, name string) Mark {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte("trial "))
+	_, _ = h.Write([]byte(kind))
 	_, _ = h.Write([]byte(name))
 	return Mark(h.Sum64() | 1)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/process"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
+	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
 
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 )
@@ -25,6 +26,8 @@ func TestMain(m *testing.M) {
 		process.Main(registryd.Command())
 	case "agentd":
 		process.Main(agentd.Command())
+	case "scriptorium":
+		process.Main(scriptorium.Command())
 	case "scriptctl":
 		os.Exit(scriptctl.Run(context.Background(), scriptctl.Standard(), os.Args[1:]))
 	}
@@ -41,7 +44,7 @@ func programs(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths := map[string]string{"registryd": self, "agentd": self, "scriptctl": self}
+	paths := map[string]string{"registryd": self, "agentd": self, "scriptctl": self, "scriptorium": self}
 	for _, name := range []string{"etcd", "etcdctl", "etcdutl", "nats-server"} {
 		paths[name] = needs.Program(t, name)
 	}

@@ -83,6 +83,12 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:Pattern=`^([A-Za-z_][A-Za-z0-9_]*)?$`
 	Entrypoint *string `json:"entrypoint,omitempty"`
 
+	// The script is a library: a chunk that returns a table, which other scripts of the tenant get by
+	// require("tenant/name"). Nobody calls it, so it has no trigger and no tests. A script has the
+	// libraries as they were when it was published.
+	// +optional
+	Library *bool `json:"library,omitempty"`
+
 	// A script that is not enabled stays on the agents and answers DISABLED.
 	// +optional
 	// +kubebuilder:default=true

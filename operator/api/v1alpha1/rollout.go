@@ -19,7 +19,7 @@ type Rollout struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector) && !has(s.by)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || has(s.by) || self.exists_one(other, !has(other.selector) && !has(other.by) && other.percent == s.percent))",message="each step must have a higher percent than the step before"
+	// +kubebuilder:validation:XValidation:rule="self.filter(s, !has(s.selector) && !has(s.by) && !has(s.shadow)).map(s, s.percent).isSorted() && self.all(s, has(s.selector) || has(s.by) || has(s.shadow) || self.exists_one(other, !has(other.selector) && !has(other.by) && !has(other.shadow) && other.percent == s.percent))",message="each step must have a higher percent than the step before"
 	Steps []RolloutStep `json:"steps,omitempty"`
 
 	// How many calls of the new version may fail, in percent of all that it gets on the way,
@@ -39,13 +39,22 @@ type Rollout struct {
 	// +kubebuilder:validation:Maximum=100
 	MaxErrorIncrease *float64 `json:"maxErrorIncrease,omitempty"`
 
+	// The percentage of shadowed calls whose results may differ from the live ones, such as 0.5. A call
+	// of the new version that fails where the live one does not counts, too. The new version is given
+	// up as soon as more differ, after 20 calls at the earliest, or after minCalls if that is fewer. It
+	// needs a shadow step.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxDiffPercent *float64 `json:"maxDiffPercent,omitempty"`
+
 	// How much slower than the active version the new one may be in the same step. It needs steps.
 	// +optional
 	MaxLatencyIncrease *LatencyIncrease `json:"maxLatencyIncrease,omitempty"`
 
 	// How many calls of the new version each step takes as evidence before it passes, and how many
 	// of the active one if they are compared. 20 unless set; 0 has steps pass without calls. It
-	// needs maxErrorPercent, maxErrorIncrease or maxLatencyIncrease.
+	// needs maxErrorPercent, maxErrorIncrease, maxDiffPercent or maxLatencyIncrease.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -120,7 +129,8 @@ type Percentage string
 
 // RolloutStep makes a new version live on some of the agents.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector) && !has(self.by)",fieldPath=".percent",message="is missing: add the percentage of the agents, from 1 to 99, or a selector"
+// +kubebuilder:validation:XValidation:rule="!has(self.shadow) || !has(self.percent) && !has(self.by)",fieldPath=".shadow",message="stands alone: leave out percent and by"
+// +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.shadow) || has(self.selector) && !has(self.by)",fieldPath=".percent",message="is missing: add the percentage of the agents, from 1 to 99, or a selector"
 type RolloutStep struct {
 	// Of the agents, rounded up: one at least. It grows from step to step. With a selector it is of
 	// the agents that this selects, and all of them if it is left out. With by: key it is of the keys.
@@ -134,6 +144,14 @@ type RolloutStep struct {
 	// +optional
 	// +kubebuilder:validation:Enum=key
 	By string `json:"by,omitempty"`
+
+	// The step runs the new version in the shadow of so many percent of the calls: after the live answer,
+	// which stays what it is. Agents compare the results (scriptctl rollout diff). Shadow steps come
+	// first. With a selector only agents that it selects shadow calls.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Shadow int32 `json:"shadow,omitempty"`
 
 	// Labels of agents, such as zone: a. The step takes agents that have all of them.
 	// +optional

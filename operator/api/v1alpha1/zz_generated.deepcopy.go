@@ -267,6 +267,11 @@ func (in *LuaScriptSpec) DeepCopyInto(out *LuaScriptSpec) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.Library != nil {
+		in, out := &in.Library, &out.Library
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Enabled != nil {
 		in, out := &in.Enabled, &out.Enabled
 		*out = new(bool)
@@ -463,6 +468,11 @@ func (in *Rollout) DeepCopyInto(out *Rollout) {
 	}
 	if in.MaxErrorIncrease != nil {
 		in, out := &in.MaxErrorIncrease, &out.MaxErrorIncrease
+		*out = new(float64)
+		**out = **in
+	}
+	if in.MaxDiffPercent != nil {
+		in, out := &in.MaxDiffPercent, &out.MaxDiffPercent
 		*out = new(float64)
 		**out = **in
 	}

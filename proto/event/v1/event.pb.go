@@ -1077,6 +1077,8 @@ type Status struct {
 	Lags []*Lag `protobuf:"bytes,25,rep,name=lags,proto3" json:"lags,omitempty"`
 	// The agent knows steps by key. An older agent leaves it out.
 	KnowsKeys bool `protobuf:"varint,26,opt,name=knows_keys,json=knowsKeys,proto3" json:"knows_keys,omitempty"`
+	// The agent knows shadow steps.
+	KnowsShadows bool `protobuf:"varint,37,opt,name=knows_shadows,json=knowsShadows,proto3" json:"knows_shadows,omitempty"`
 	// The agent answers each Query. An older agent leaves it out.
 	KnowsQueries bool `protobuf:"varint,27,opt,name=knows_queries,json=knowsQueries,proto3" json:"knows_queries,omitempty"`
 	// How many differences from the registry's checksum it repaired, since its start. One difference
@@ -1268,6 +1270,13 @@ func (x *Status) GetLags() []*Lag {
 func (x *Status) GetKnowsKeys() bool {
 	if x != nil {
 		return x.KnowsKeys
+	}
+	return false
+}
+
+func (x *Status) GetKnowsShadows() bool {
+	if x != nil {
+		return x.KnowsShadows
 	}
 	return false
 }
@@ -1555,7 +1564,9 @@ type Trial struct {
 	// that is the candidate.
 	StepCalls *v1.StepCalls `protobuf:"bytes,11,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
 	// Likewise of the active version, if the key of a call decides which of the two it runs.
-	ActiveCalls   *v1.StepCalls `protobuf:"bytes,12,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
+	ActiveCalls *v1.StepCalls `protobuf:"bytes,12,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
+	// What the agent found in the shadow of calls.
+	Shadow        *v1.ShadowCalls `protobuf:"bytes,13,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1670,6 +1681,13 @@ func (x *Trial) GetStepCalls() *v1.StepCalls {
 func (x *Trial) GetActiveCalls() *v1.StepCalls {
 	if x != nil {
 		return x.ActiveCalls
+	}
+	return nil
+}
+
+func (x *Trial) GetShadow() *v1.ShadowCalls {
+	if x != nil {
+		return x.Shadow
 	}
 	return nil
 }
@@ -2304,6 +2322,7 @@ type Query struct {
 	//	*Query_ProcessProfile
 	//	*Query_EndProfile
 	//	*Query_Top
+	//	*Query_Shadow
 	Kind          isQuery_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2447,6 +2466,15 @@ func (x *Query) GetTop() *TopQuery {
 	return nil
 }
 
+func (x *Query) GetShadow() *ShadowQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_Shadow); ok {
+			return x.Shadow
+		}
+	}
+	return nil
+}
+
 type isQuery_Kind interface {
 	isQuery_Kind()
 }
@@ -2471,6 +2499,10 @@ type Query_Top struct {
 	Top *TopQuery `protobuf:"bytes,40,opt,name=top,proto3,oneof"`
 }
 
+type Query_Shadow struct {
+	Shadow *ShadowQuery `protobuf:"bytes,50,opt,name=shadow,proto3,oneof"`
+}
+
 func (*Query_RecentLogs) isQuery_Kind() {}
 
 func (*Query_ScriptProfile) isQuery_Kind() {}
@@ -2480,6 +2512,8 @@ func (*Query_ProcessProfile) isQuery_Kind() {}
 func (*Query_EndProfile) isQuery_Kind() {}
 
 func (*Query_Top) isQuery_Kind() {}
+
+func (*Query_Shadow) isQuery_Kind() {}
 
 // Answer is one part of an agent's answer to a Query. The key of the agent's session signs it.
 type Answer struct {
@@ -2505,6 +2539,7 @@ type Answer struct {
 	//	*Answer_ProfileSummary
 	//	*Answer_ProcessProfile
 	//	*Answer_Top
+	//	*Answer_Shadow
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2641,6 +2676,15 @@ func (x *Answer) GetTop() *Top {
 	return nil
 }
 
+func (x *Answer) GetShadow() *ShadowAnswer {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_Shadow); ok {
+			return x.Shadow
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -2665,6 +2709,10 @@ type Answer_Top struct {
 	Top *Top `protobuf:"bytes,40,opt,name=top,proto3,oneof"`
 }
 
+type Answer_Shadow struct {
+	Shadow *ShadowAnswer `protobuf:"bytes,50,opt,name=shadow,proto3,oneof"`
+}
+
 func (*Answer_RecentLogs) isAnswer_Kind() {}
 
 func (*Answer_ScriptProfile) isAnswer_Kind() {}
@@ -2674,6 +2722,123 @@ func (*Answer_ProfileSummary) isAnswer_Kind() {}
 func (*Answer_ProcessProfile) isAnswer_Kind() {}
 
 func (*Answer_Top) isAnswer_Kind() {}
+
+func (*Answer_Shadow) isAnswer_Kind() {}
+
+// ShadowQuery asks for what the agent found in the shadow of calls of a candidate.
+type ShadowQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the candidate.
+	Version       uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Attempt       uint64 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowQuery) Reset() {
+	*x = ShadowQuery{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowQuery) ProtoMessage() {}
+
+func (x *ShadowQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowQuery.ProtoReflect.Descriptor instead.
+func (*ShadowQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ShadowQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ShadowQuery) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ShadowQuery) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+// What the agent found in the shadow of calls of the candidate, in its present step.
+type ShadowAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Calls         *v1.ShadowCalls        `protobuf:"bytes,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	Findings      *v1.ShadowFindings     `protobuf:"bytes,2,opt,name=findings,proto3" json:"findings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowAnswer) Reset() {
+	*x = ShadowAnswer{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowAnswer) ProtoMessage() {}
+
+func (x *ShadowAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowAnswer.ProtoReflect.Descriptor instead.
+func (*ShadowAnswer) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ShadowAnswer) GetCalls() *v1.ShadowCalls {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *ShadowAnswer) GetFindings() *v1.ShadowFindings {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
 
 // RecentLogsQuery asks for the lines that scripts of the query's tenant logged recently.
 type RecentLogsQuery struct {
@@ -2696,7 +2861,7 @@ type RecentLogsQuery struct {
 
 func (x *RecentLogsQuery) Reset() {
 	*x = RecentLogsQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2873,7 @@ func (x *RecentLogsQuery) String() string {
 func (*RecentLogsQuery) ProtoMessage() {}
 
 func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2886,7 @@ func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsQuery.ProtoReflect.Descriptor instead.
 func (*RecentLogsQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RecentLogsQuery) GetName() string {
@@ -2780,7 +2945,7 @@ type RecentLogs struct {
 
 func (x *RecentLogs) Reset() {
 	*x = RecentLogs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2957,7 @@ func (x *RecentLogs) String() string {
 func (*RecentLogs) ProtoMessage() {}
 
 func (x *RecentLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2970,7 @@ func (x *RecentLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogs.ProtoReflect.Descriptor instead.
 func (*RecentLogs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecentLogs) GetLines() []*LogLine {
@@ -2847,7 +3012,7 @@ type TopQuery struct {
 
 func (x *TopQuery) Reset() {
 	*x = TopQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +3024,7 @@ func (x *TopQuery) String() string {
 func (*TopQuery) ProtoMessage() {}
 
 func (x *TopQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3037,7 @@ func (x *TopQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopQuery.ProtoReflect.Descriptor instead.
 func (*TopQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TopQuery) GetName() string {
@@ -2917,7 +3082,7 @@ type Top struct {
 
 func (x *Top) Reset() {
 	*x = Top{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3094,7 @@ func (x *Top) String() string {
 func (*Top) ProtoMessage() {}
 
 func (x *Top) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3107,7 @@ func (x *Top) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Top.ProtoReflect.Descriptor instead.
 func (*Top) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Top) GetScripts() []*ScriptTop {
@@ -2985,7 +3150,7 @@ type ScriptTop struct {
 
 func (x *ScriptTop) Reset() {
 	*x = ScriptTop{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3162,7 @@ func (x *ScriptTop) String() string {
 func (*ScriptTop) ProtoMessage() {}
 
 func (x *ScriptTop) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3175,7 @@ func (x *ScriptTop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptTop.ProtoReflect.Descriptor instead.
 func (*ScriptTop) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ScriptTop) GetTenant() string {
@@ -3152,7 +3317,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\x87\b\n" +
+	"\t_removals\"\xac\b\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -3178,6 +3343,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x04lags\x18\x19 \x03(\v2\x19.scriptorium.event.v1.LagR\x04lags\x12\x1d\n" +
 	"\n" +
 	"knows_keys\x18\x1a \x01(\bR\tknowsKeys\x12#\n" +
+	"\rknows_shadows\x18% \x01(\bR\fknowsShadows\x12#\n" +
 	"\rknows_queries\x18\x1b \x01(\bR\fknowsQueries\x12'\n" +
 	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x121\n" +
 	"\x05usage\x18( \x01(\v2\x1b.scriptorium.event.v1.UsageR\x05usage\x1a9\n" +
@@ -3202,7 +3368,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\tbytes_out\x18\a \x01(\x04R\bbytesOut\"3\n" +
 	"\x03Lag\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05above\x18\x02 \x01(\x03R\x05above\"\xab\x03\n" +
+	"\x05above\x18\x02 \x01(\x03R\x05above\"\xe7\x03\n" +
 	"\x05Trial\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -3217,7 +3383,8 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	" \x01(\bR\fprocessEnded\x12?\n" +
 	"\n" +
 	"step_calls\x18\v \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
-	"\factive_calls\x18\f \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"U\n" +
+	"\factive_calls\x18\f \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\x12:\n" +
+	"\x06shadow\x18\r \x01(\v2\".scriptorium.script.v1.ShadowCallsR\x06shadow\"U\n" +
 	"\n" +
 	"Activation\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12+\n" +
@@ -3263,7 +3430,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\fR\acontent\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\"\x90\x05\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xcd\x05\n" +
 	"\x05Query\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
@@ -3279,8 +3446,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0fprocess_profile\x18\x1f \x01(\v2).scriptorium.event.v1.ProcessProfileQueryH\x00R\x0eprocessProfile\x12H\n" +
 	"\vend_profile\x18  \x01(\v2%.scriptorium.event.v1.EndProfileQueryH\x00R\n" +
 	"endProfile\x122\n" +
-	"\x03top\x18( \x01(\v2\x1e.scriptorium.event.v1.TopQueryH\x00R\x03topB\x06\n" +
-	"\x04kind\"\xb3\x04\n" +
+	"\x03top\x18( \x01(\v2\x1e.scriptorium.event.v1.TopQueryH\x00R\x03top\x12;\n" +
+	"\x06shadow\x182 \x01(\v2!.scriptorium.event.v1.ShadowQueryH\x00R\x06shadowB\x06\n" +
+	"\x04kind\"\xf1\x04\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -3294,8 +3462,16 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0escript_profile\x18\x1e \x01(\v2#.scriptorium.event.v1.ScriptProfileH\x00R\rscriptProfile\x12O\n" +
 	"\x0fprofile_summary\x18\x1f \x01(\v2$.scriptorium.event.v1.ProfileSummaryH\x00R\x0eprofileSummary\x12O\n" +
 	"\x0fprocess_profile\x18  \x01(\v2$.scriptorium.event.v1.ProcessProfileH\x00R\x0eprocessProfile\x12-\n" +
-	"\x03top\x18( \x01(\v2\x19.scriptorium.event.v1.TopH\x00R\x03topB\x06\n" +
-	"\x04kind\"\xb0\x01\n" +
+	"\x03top\x18( \x01(\v2\x19.scriptorium.event.v1.TopH\x00R\x03top\x12<\n" +
+	"\x06shadow\x182 \x01(\v2\".scriptorium.event.v1.ShadowAnswerH\x00R\x06shadowB\x06\n" +
+	"\x04kind\"U\n" +
+	"\vShadowQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x04R\aattempt\"\x8b\x01\n" +
+	"\fShadowAnswer\x128\n" +
+	"\x05calls\x18\x01 \x01(\v2\".scriptorium.script.v1.ShadowCallsR\x05calls\x12A\n" +
+	"\bfindings\x18\x02 \x01(\v2%.scriptorium.script.v1.ShadowFindingsR\bfindings\"\xb0\x01\n" +
 	"\x0fRecentLogsQuery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -3338,7 +3514,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -3365,86 +3541,95 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Copy)(nil),                  // 22: scriptorium.event.v1.Copy
 	(*Query)(nil),                 // 23: scriptorium.event.v1.Query
 	(*Answer)(nil),                // 24: scriptorium.event.v1.Answer
-	(*RecentLogsQuery)(nil),       // 25: scriptorium.event.v1.RecentLogsQuery
-	(*RecentLogs)(nil),            // 26: scriptorium.event.v1.RecentLogs
-	(*TopQuery)(nil),              // 27: scriptorium.event.v1.TopQuery
-	(*Top)(nil),                   // 28: scriptorium.event.v1.Top
-	(*ScriptTop)(nil),             // 29: scriptorium.event.v1.ScriptTop
-	nil,                           // 30: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 31: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 32: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 33: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 34: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*v1.Error)(nil),              // 37: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 38: scriptorium.script.v1.StepCalls
-	(*ScriptProfileQuery)(nil),    // 39: scriptorium.event.v1.ScriptProfileQuery
-	(*ProcessProfileQuery)(nil),   // 40: scriptorium.event.v1.ProcessProfileQuery
-	(*EndProfileQuery)(nil),       // 41: scriptorium.event.v1.EndProfileQuery
-	(*ScriptProfile)(nil),         // 42: scriptorium.event.v1.ScriptProfile
-	(*ProfileSummary)(nil),        // 43: scriptorium.event.v1.ProfileSummary
-	(*ProcessProfile)(nil),        // 44: scriptorium.event.v1.ProcessProfile
+	(*ShadowQuery)(nil),           // 25: scriptorium.event.v1.ShadowQuery
+	(*ShadowAnswer)(nil),          // 26: scriptorium.event.v1.ShadowAnswer
+	(*RecentLogsQuery)(nil),       // 27: scriptorium.event.v1.RecentLogsQuery
+	(*RecentLogs)(nil),            // 28: scriptorium.event.v1.RecentLogs
+	(*TopQuery)(nil),              // 29: scriptorium.event.v1.TopQuery
+	(*Top)(nil),                   // 30: scriptorium.event.v1.Top
+	(*ScriptTop)(nil),             // 31: scriptorium.event.v1.ScriptTop
+	nil,                           // 32: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 33: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 34: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 35: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 36: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*v1.Error)(nil),              // 39: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 40: scriptorium.script.v1.StepCalls
+	(*v1.ShadowCalls)(nil),        // 41: scriptorium.script.v1.ShadowCalls
+	(*ScriptProfileQuery)(nil),    // 42: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil),   // 43: scriptorium.event.v1.ProcessProfileQuery
+	(*EndProfileQuery)(nil),       // 44: scriptorium.event.v1.EndProfileQuery
+	(*ScriptProfile)(nil),         // 45: scriptorium.event.v1.ScriptProfile
+	(*ProfileSummary)(nil),        // 46: scriptorium.event.v1.ProfileSummary
+	(*ProcessProfile)(nil),        // 47: scriptorium.event.v1.ProcessProfile
+	(*v1.ShadowFindings)(nil),     // 48: scriptorium.script.v1.ShadowFindings
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	31, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	32, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	33, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	33, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	34, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	35, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	34, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	35, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	35, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	36, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	37, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	37, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	36, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	38, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	30, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	32, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
 	16, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	35, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	37, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
 	15, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
 	14, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
 	13, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
 	11, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
-	36, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	38, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
 	12, // 19: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	36, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
-	37, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	38, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	38, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	36, // 24: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	37, // 25: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	35, // 26: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	36, // 27: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	20, // 28: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	19, // 29: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	35, // 30: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	35, // 31: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	35, // 32: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
-	36, // 33: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
-	36, // 34: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
-	25, // 35: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	39, // 36: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
-	40, // 37: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
-	41, // 38: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
-	27, // 39: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
-	37, // 40: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	26, // 41: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	42, // 42: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
-	43, // 43: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
-	44, // 44: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
-	28, // 45: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
-	36, // 46: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	20, // 47: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	36, // 48: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
-	29, // 49: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
-	29, // 50: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
-	36, // 51: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
-	36, // 52: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	38, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	39, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	40, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	40, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	41, // 24: scriptorium.event.v1.Trial.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	38, // 25: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	39, // 26: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	37, // 27: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 28: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	20, // 29: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	19, // 30: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	37, // 31: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	37, // 32: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	37, // 33: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 34: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
+	38, // 35: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
+	27, // 36: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
+	42, // 37: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
+	43, // 38: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
+	44, // 39: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
+	29, // 40: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
+	25, // 41: scriptorium.event.v1.Query.shadow:type_name -> scriptorium.event.v1.ShadowQuery
+	39, // 42: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	28, // 43: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	45, // 44: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
+	46, // 45: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
+	47, // 46: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
+	30, // 47: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
+	26, // 48: scriptorium.event.v1.Answer.shadow:type_name -> scriptorium.event.v1.ShadowAnswer
+	41, // 49: scriptorium.event.v1.ShadowAnswer.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	48, // 50: scriptorium.event.v1.ShadowAnswer.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	38, // 51: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	20, // 52: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	38, // 53: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
+	31, // 54: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
+	31, // 55: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
+	38, // 56: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
+	38, // 57: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -3465,6 +3650,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Query_ProcessProfile)(nil),
 		(*Query_EndProfile)(nil),
 		(*Query_Top)(nil),
+		(*Query_Shadow)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
@@ -3472,6 +3658,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Answer_ProfileSummary)(nil),
 		(*Answer_ProcessProfile)(nil),
 		(*Answer_Top)(nil),
+		(*Answer_Shadow)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3479,7 +3666,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

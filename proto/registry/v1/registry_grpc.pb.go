@@ -41,6 +41,7 @@ const (
 	Registry_Import_FullMethodName            = "/scriptorium.registry.v1.Registry/Import"
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_AcceptLoss_FullMethodName        = "/scriptorium.registry.v1.Registry/AcceptLoss"
+	Registry_Check_FullMethodName             = "/scriptorium.registry.v1.Registry/Check"
 	Registry_Freeze_FullMethodName            = "/scriptorium.registry.v1.Registry/Freeze"
 	Registry_Thaw_FullMethodName              = "/scriptorium.registry.v1.Registry/Thaw"
 	Registry_PublishChangeSet_FullMethodName  = "/scriptorium.registry.v1.Registry/PublishChangeSet"
@@ -58,6 +59,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_ShadowDiff_FullMethodName        = "/scriptorium.registry.v1.Registry/ShadowDiff"
 	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
@@ -144,6 +146,9 @@ type RegistryClient interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It needs the role admin.
 	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
+	// Check says which edition the registry is, how the parts are that it needs, and who the
+	// caller is to it. Every known caller may ask.
+	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -190,6 +195,9 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
+	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
+	ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -454,6 +462,16 @@ func (c *registryClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, 
 	return out, nil
 }
 
+func (c *registryClient) Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckResponse)
+	err := c.cc.Invoke(ctx, Registry_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FreezeResponse)
@@ -641,6 +659,16 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
+
+func (c *registryClient) ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShadowDiffResponse)
+	err := c.cc.Invoke(ctx, Registry_ShadowDiff_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *registryClient) Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -834,6 +862,9 @@ type RegistryServer interface {
 	// AcceptLoss says that agents are to remove objects whose records the registry has lost.
 	// It needs the role admin.
 	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
+	// Check says which edition the registry is, how the parts are that it needs, and who the
+	// caller is to it. Every known caller may ask.
+	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
@@ -880,6 +911,9 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
+	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
+	ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -973,6 +1007,9 @@ func (UnimplementedRegistryServer) Doctor(*DoctorRequest, grpc.ServerStreamingSe
 func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
 }
+func (UnimplementedRegistryServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
+}
 func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
 }
@@ -1023,6 +1060,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShadowDiff not implemented")
 }
 func (UnimplementedRegistryServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
@@ -1397,6 +1437,24 @@ func _Registry_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_Check_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Check(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Check_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Check(ctx, req.(*CheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Freeze_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FreezeRequest)
 	if err := dec(in); err != nil {
@@ -1689,6 +1747,24 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_ShadowDiff_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShadowDiffRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ShadowDiff(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ShadowDiff_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ShadowDiff(ctx, req.(*ShadowDiffRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Top_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TopRequest)
 	if err := dec(in); err != nil {
@@ -1877,6 +1953,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_AcceptLoss_Handler,
 		},
 		{
+			MethodName: "Check",
+			Handler:    _Registry_Check_Handler,
+		},
+		{
 			MethodName: "Freeze",
 			Handler:    _Registry_Freeze_Handler,
 		},
@@ -1935,6 +2015,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTenants",
 			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
+			MethodName: "ShadowDiff",
+			Handler:    _Registry_ShadowDiff_Handler,
 		},
 		{
 			MethodName: "Top",

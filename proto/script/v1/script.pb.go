@@ -47,7 +47,9 @@ type Version struct {
 	// trigger, config and tests. Absent for versions from before registries recorded it.
 	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Bytes of that document.
-	SpecSize      int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
+	SpecSize int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
+	// The raw 32 bytes of a SHA-256 of the libraries of the version; absent if it has none.
+	Libraries     []byte `protobuf:"bytes,12,opt,name=libraries,proto3" json:"libraries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,6 +159,13 @@ func (x *Version) GetSpecSize() int64 {
 		return x.SpecSize
 	}
 	return 0
+}
+
+func (x *Version) GetLibraries() []byte {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
 }
 
 // What a script is now.
@@ -448,7 +457,10 @@ type Candidate struct {
 	// The steps by key so far: on these agents it runs for calls whose key has a bucket below the
 	// threshold. docs/protocol.md defines the bucket. An older agent passes over them, and runs the
 	// active version.
-	Keys          []*Keys `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*Keys `protobuf:"bytes,20,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The shadow steps so far: on these agents it runs in the shadow of calls, below the threshold of a
+	// random number. An older agent passes over them.
+	Shadows       []*Keys `protobuf:"bytes,21,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,6 +635,13 @@ func (x *Candidate) GetKeys() []*Keys {
 	return nil
 }
 
+func (x *Candidate) GetShadows() []*Keys {
+	if x != nil {
+		return x.Shadows
+	}
+	return nil
+}
+
 // The keys whose calls run a candidate.
 type Keys struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -696,7 +715,9 @@ type Membership struct {
 	// Why the candidate was given up; empty while it is on its way.
 	Failed string `protobuf:"bytes,8,opt,name=failed,proto3" json:"failed,omitempty"`
 	// As keys of a candidate. The bucket counts by the name and the attempt of the change set.
-	Keys          []*Keys `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*Keys `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	// As shadows of a candidate.
+	Shadows       []*Keys `protobuf:"bytes,10,rep,name=shadows,proto3" json:"shadows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,6 +811,13 @@ func (x *Membership) GetFailed() string {
 func (x *Membership) GetKeys() []*Keys {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *Membership) GetShadows() []*Keys {
+	if x != nil {
+		return x.Shadows
 	}
 	return nil
 }
@@ -1319,7 +1347,14 @@ type Settings struct {
 	// What a gateway gets if the script makes no decision; absent means the default, to deny with 503.
 	OnError *OnError `protobuf:"bytes,7,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	// Which calls are recorded; absent means what the tenant's settings say.
-	Decisions     *Decisions `protobuf:"bytes,8,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions *Decisions `protobuf:"bytes,8,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// The version is a library: other scripts require it, and nobody calls it.
+	Library bool `protobuf:"varint,9,opt,name=library,proto3" json:"library,omitempty"`
+	// What the version requires, sorted by the names. The registry resolves it: in a request it means
+	// nothing.
+	Libraries []*Library `protobuf:"bytes,10,rep,name=libraries,proto3" json:"libraries,omitempty"`
+	// The script is the personal version of another one; absent for none.
+	Personal      *Personal `protobuf:"bytes,11,opt,name=personal,proto3" json:"personal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1410,6 +1445,178 @@ func (x *Settings) GetDecisions() *Decisions {
 	return nil
 }
 
+func (x *Settings) GetLibrary() bool {
+	if x != nil {
+		return x.Library
+	}
+	return false
+}
+
+func (x *Settings) GetLibraries() []*Library {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
+}
+
+func (x *Settings) GetPersonal() *Personal {
+	if x != nil {
+		return x.Personal
+	}
+	return nil
+}
+
+// A personal version of a script: calls of the script with the key run it.
+type Personal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the script, which is of the same tenant.
+	Of  string `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The part of a request that is its key, such as request.headers.x-dev; empty if calls name their keys.
+	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// When it expires.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Personal) Reset() {
+	*x = Personal{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Personal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Personal) ProtoMessage() {}
+
+func (x *Personal) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Personal.ProtoReflect.Descriptor instead.
+func (*Personal) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Personal) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Personal) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Personal) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Personal) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// A library as a version has it, from when the version was published.
+type Library struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// SHA-256 of the source.
+	Digest []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Empty where the source is not needed.
+	Source        string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Library) Reset() {
+	*x = Library{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Library) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Library) ProtoMessage() {}
+
+func (x *Library) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Library.ProtoReflect.Descriptor instead.
+func (*Library) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Library) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Library) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Library) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Library) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Library) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 // Which calls go to the decision log, and with what of them.
 type Decisions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1427,7 +1634,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1646,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1659,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Decisions) GetSample() float64 {
@@ -1498,7 +1705,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1717,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1730,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1580,14 +1787,17 @@ type Plan struct {
 	After []string `protobuf:"bytes,10,rep,name=after,proto3" json:"after,omitempty"`
 	// Where agents take the key of a request from, such as "request.headers.x-user"; empty if calls
 	// carry their keys. It needs a step by key.
-	Key           string `protobuf:"bytes,12,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key string `protobuf:"bytes,12,opt,name=key,proto3" json:"key,omitempty"`
+	// The percentage of shadowed calls whose results may differ; absent means that results are not
+	// compared. It needs a shadow step.
+	MaxDiffPercent *float64 `protobuf:"fixed64,13,opt,name=max_diff_percent,json=maxDiffPercent,proto3,oneof" json:"max_diff_percent,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1809,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1822,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1699,6 +1909,13 @@ func (x *Plan) GetKey() string {
 	return ""
 }
 
+func (x *Plan) GetMaxDiffPercent() float64 {
+	if x != nil && x.MaxDiffPercent != nil {
+		return *x.MaxDiffPercent
+	}
+	return 0
+}
+
 // Of percentiles of the latency, in percent; 0 means that one is not compared.
 type LatencyIncrease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1711,7 +1928,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1940,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1953,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1776,7 +1993,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +2005,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +2018,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -1844,7 +2061,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2073,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2086,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -1893,6 +2110,309 @@ func (x *Amount) GetNone() bool {
 	return false
 }
 
+// What agents found in the shadow of calls in one step: see script.ShadowCalls.
+type ShadowCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          int32                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Equal         uint64                 `protobuf:"varint,2,opt,name=equal,proto3" json:"equal,omitempty"`
+	Different     uint64                 `protobuf:"varint,3,opt,name=different,proto3" json:"different,omitempty"`
+	Failed        uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Slower        uint64                 `protobuf:"varint,5,opt,name=slower,proto3" json:"slower,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowCalls) Reset() {
+	*x = ShadowCalls{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowCalls) ProtoMessage() {}
+
+func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowCalls.ProtoReflect.Descriptor instead.
+func (*ShadowCalls) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ShadowCalls) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetEqual() uint64 {
+	if x != nil {
+		return x.Equal
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetDifferent() uint64 {
+	if x != nil {
+		return x.Different
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetSlower() uint64 {
+	if x != nil {
+		return x.Slower
+	}
+	return 0
+}
+
+func (x *ShadowCalls) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// Where the results of a candidate differ from the live ones in the shadow of calls.
+type ShadowFindings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most frequent first.
+	Paths []*ShadowPath `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	// Of paths that are not in the list.
+	OtherPaths    uint64          `protobuf:"varint,2,opt,name=other_paths,json=otherPaths,proto3" json:"other_paths,omitempty"`
+	Samples       []*ShadowSample `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowFindings) Reset() {
+	*x = ShadowFindings{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowFindings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowFindings) ProtoMessage() {}
+
+func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowFindings.ProtoReflect.Descriptor instead.
+func (*ShadowFindings) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ShadowFindings) GetPaths() []*ShadowPath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *ShadowFindings) GetOtherPaths() uint64 {
+	if x != nil {
+		return x.OtherPaths
+	}
+	return 0
+}
+
+func (x *ShadowFindings) GetSamples() []*ShadowSample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+type ShadowPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A JSON pointer into the result; empty for the whole.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// How many results differ there.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowPath) Reset() {
+	*x = ShadowPath{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowPath) ProtoMessage() {}
+
+func (x *ShadowPath) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowPath.ProtoReflect.Descriptor instead.
+func (*ShadowPath) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ShadowPath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ShadowPath) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// A call whose results differ. Its texts are JSON with the masked parts replaced.
+type ShadowSample struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Active        uint64                 `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`
+	Candidate     uint64                 `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Input         string                 `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	Live          string                 `protobuf:"bytes,5,opt,name=live,proto3" json:"live,omitempty"`
+	Shadow        string                 `protobuf:"bytes,6,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	Paths         []string               `protobuf:"bytes,7,rep,name=paths,proto3" json:"paths,omitempty"`
+	Logs          []string               `protobuf:"bytes,8,rep,name=logs,proto3" json:"logs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowSample) Reset() {
+	*x = ShadowSample{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowSample) ProtoMessage() {}
+
+func (x *ShadowSample) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowSample.ProtoReflect.Descriptor instead.
+func (*ShadowSample) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ShadowSample) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ShadowSample) GetActive() uint64 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *ShadowSample) GetCandidate() uint64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *ShadowSample) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetLive() string {
+	if x != nil {
+		return x.Live
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetShadow() string {
+	if x != nil {
+		return x.Shadow
+	}
+	return ""
+}
+
+func (x *ShadowSample) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *ShadowSample) GetLogs() []string {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
 // A part of the agents runs the candidate.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1911,14 +2431,17 @@ type Step struct {
 	// The step takes a share of the keys of calls. Then percent and selector are here, and above there
 	// is nothing: software that does not know steps by key refuses such a plan, and gives its candidate
 	// up.
-	Keys          *KeyShare `protobuf:"bytes,6,opt,name=keys,proto3" json:"keys,omitempty"`
+	Keys *KeyShare `protobuf:"bytes,6,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The step runs the candidate in the shadow of a share of the calls. Then percent and selector are
+	// here, and above there is nothing.
+	Shadow        *ShadowShare `protobuf:"bytes,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2453,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2466,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -1988,6 +2511,66 @@ func (x *Step) GetKeys() *KeyShare {
 	return nil
 }
 
+func (x *Step) GetShadow() *ShadowShare {
+	if x != nil {
+		return x.Shadow
+	}
+	return nil
+}
+
+// So many percent of all calls, on agents with all of these labels; none is any agent.
+type ShadowShare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Percent       int32                  `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Selector      map[string]string      `protobuf:"bytes,2,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShadowShare) Reset() {
+	*x = ShadowShare{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShadowShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShadowShare) ProtoMessage() {}
+
+func (x *ShadowShare) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShadowShare.ProtoReflect.Descriptor instead.
+func (*ShadowShare) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ShadowShare) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *ShadowShare) GetSelector() map[string]string {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
 // So many percent of all keys, on agents with all of these labels; none is any agent.
 type KeyShare struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1999,7 +2582,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2594,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2607,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -2060,7 +2643,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2655,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2668,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Gate) GetKind() string {
@@ -2147,7 +2730,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2742,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2755,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Test) GetName() string {
@@ -2223,7 +2806,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2818,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2831,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2331,7 +2914,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2926,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2939,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Value) GetTenant() string {
@@ -2437,7 +3020,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +3032,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +3045,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -2514,7 +3097,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +3109,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +3122,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -2615,7 +3198,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3210,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3223,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Tenant) GetName() string {
@@ -2722,7 +3305,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +3317,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +3330,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -2856,7 +3439,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3451,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3464,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -2921,7 +3504,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3516,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3529,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -2990,7 +3573,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3585,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3598,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -3061,7 +3644,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3656,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3669,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3211,7 +3794,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3806,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3819,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3398,7 +3981,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3993,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +4006,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Event) GetId() string {
@@ -3549,7 +4132,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +4144,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +4157,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -3602,15 +4185,17 @@ type Error struct {
 	Field   string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Where in the script, from 1; 0 when unknown.
-	Line          int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	Column        int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	Line   int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	// The functions that the script was in, the innermost first; at most 10. Only answers to calls over gRPC have it.
+	Stack         []*Frame `protobuf:"bytes,6,rep,name=stack,proto3" json:"stack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +4207,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +4220,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Error) GetKind() string {
@@ -3673,11 +4258,73 @@ func (x *Error) GetColumn() int32 {
 	return 0
 }
 
+func (x *Error) GetStack() []*Frame {
+	if x != nil {
+		return x.Stack
+	}
+	return nil
+}
+
+// A function of a script that was called.
+type Frame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name; "<line 7>" for the function without a name that begins there, and "" for the one that the call began with.
+	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
+	// The line that runs in it.
+	Line          int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frame) Reset() {
+	*x = Frame{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frame) ProtoMessage() {}
+
+func (x *Frame) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
+func (*Frame) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Frame) GetFunction() string {
+	if x != nil {
+		return x.Function
+	}
+	return ""
+}
+
+func (x *Frame) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 var File_proto_script_v1_script_proto protoreflect.FileDescriptor
 
 const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x02\n" +
+	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
@@ -3693,7 +4340,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tsignature\x18\t \x01(\tR\tsignature\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x1b\n" +
-	"\tspec_size\x18\v \x01(\x03R\bspecSize\"\xa8\x04\n" +
+	"\tspec_size\x18\v \x01(\x03R\bspecSize\x12\x1c\n" +
+	"\tlibraries\x18\f \x01(\fR\tlibraries\"\xa8\x04\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -3716,7 +4364,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xbe\x05\n" +
+	"\bdeclared\x18\x05 \x01(\x04R\bdeclared\"\xf5\x05\n" +
 	"\tCandidate\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
@@ -3740,13 +4388,14 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"selections\x123\n" +
 	"\x03set\x18\x12 \x01(\v2!.scriptorium.script.v1.MembershipR\x03set\x12\x16\n" +
 	"\x06paused\x18\x13 \x01(\tR\x06paused\x12/\n" +
-	"\x04keys\x18\x14 \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"\xa8\x01\n" +
+	"\x04keys\x18\x14 \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\x125\n" +
+	"\ashadows\x18\x15 \x03(\v2\x1b.scriptorium.script.v1.KeysR\ashadows\"\xa8\x01\n" +
 	"\x04Keys\x12E\n" +
 	"\bselector\x18\x01 \x03(\v2).scriptorium.script.v1.Keys.SelectorEntryR\bselector\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x03\n" +
 	"\n" +
 	"Membership\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3759,7 +4408,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"selections\x18\a \x03(\v2 .scriptorium.script.v1.SelectionR\n" +
 	"selections\x12\x16\n" +
 	"\x06failed\x18\b \x01(\tR\x06failed\x12/\n" +
-	"\x04keys\x18\t \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\"K\n" +
+	"\x04keys\x18\t \x03(\v2\x1b.scriptorium.script.v1.KeysR\x04keys\x125\n" +
+	"\ashadows\x18\n" +
+	" \x03(\v2\x1b.scriptorium.script.v1.KeysR\ashadows\"K\n" +
 	"\vStagedValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
@@ -3808,7 +4459,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\x9d\x03\n" +
+	"unreadable\"\xb2\x04\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -3817,7 +4468,22 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\arollout\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.PlanR\arollout\x121\n" +
 	"\x05tests\x18\x06 \x03(\v2\x1b.scriptorium.script.v1.TestR\x05tests\x129\n" +
 	"\bon_error\x18\a \x01(\v2\x1e.scriptorium.script.v1.OnErrorR\aonError\x12>\n" +
-	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\"g\n" +
+	"\tdecisions\x18\b \x01(\v2 .scriptorium.script.v1.DecisionsR\tdecisions\x12\x18\n" +
+	"\alibrary\x18\t \x01(\bR\alibrary\x12<\n" +
+	"\tlibraries\x18\n" +
+	" \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\x12;\n" +
+	"\bpersonal\x18\v \x01(\v2\x1f.scriptorium.script.v1.PersonalR\bpersonal\"r\n" +
+	"\bPersonal\x12\x0e\n" +
+	"\x02of\x18\x01 \x01(\tR\x02of\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x7f\n" +
+	"\aLibrary\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\"g\n" +
 	"\tDecisions\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\x01R\x06sample\x12\x16\n" +
 	"\x06errors\x18\x02 \x01(\bR\x06errors\x12\x12\n" +
@@ -3826,7 +4492,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\aOnError\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x12\n" +
-	"\x04body\x18\x03 \x01(\tR\x04body\"\x94\x05\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"\xd8\x05\n" +
 	"\x04Plan\x121\n" +
 	"\x05steps\x18\x01 \x03(\v2\x1b.scriptorium.script.v1.StepR\x05steps\x12/\n" +
 	"\x11max_error_percent\x18\x02 \x01(\x05H\x00R\x0fmaxErrorPercent\x88\x01\x01\x12 \n" +
@@ -3841,13 +4507,15 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x14max_latency_increase\x18\t \x01(\v2&.scriptorium.script.v1.LatencyIncreaseR\x12maxLatencyIncrease\x12\x14\n" +
 	"\x05after\x18\n" +
 	" \x03(\tR\x05after\x12\x10\n" +
-	"\x03key\x18\f \x01(\tR\x03keyB\x14\n" +
+	"\x03key\x18\f \x01(\tR\x03key\x12-\n" +
+	"\x10max_diff_percent\x18\r \x01(\x01H\x04R\x0emaxDiffPercent\x88\x01\x01B\x14\n" +
 	"\x12_max_error_percentB\f\n" +
 	"\n" +
 	"_max_errorB\f\n" +
 	"\n" +
 	"_min_callsB\x15\n" +
-	"\x13_max_error_increase\"G\n" +
+	"\x13_max_error_increaseB\x13\n" +
+	"\x11_max_diff_percent\"G\n" +
 	"\x0fLatencyIncrease\x12\x10\n" +
 	"\x03p50\x18\x01 \x01(\x05R\x03p50\x12\x10\n" +
 	"\x03p95\x18\x02 \x01(\x05R\x03p95\x12\x10\n" +
@@ -3860,14 +4528,46 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06Amount\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x05R\apercent\x12\x12\n" +
-	"\x04none\x18\x03 \x01(\bR\x04none\"\xd7\x02\n" +
+	"\x04none\x18\x03 \x01(\bR\x04none\"\x9f\x01\n" +
+	"\vShadowCalls\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x05R\x04step\x12\x14\n" +
+	"\x05equal\x18\x02 \x01(\x04R\x05equal\x12\x1c\n" +
+	"\tdifferent\x18\x03 \x01(\x04R\tdifferent\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x16\n" +
+	"\x06slower\x18\x05 \x01(\x04R\x06slower\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\x04R\adropped\"\xa9\x01\n" +
+	"\x0eShadowFindings\x127\n" +
+	"\x05paths\x18\x01 \x03(\v2!.scriptorium.script.v1.ShadowPathR\x05paths\x12\x1f\n" +
+	"\vother_paths\x18\x02 \x01(\x04R\n" +
+	"otherPaths\x12=\n" +
+	"\asamples\x18\x03 \x03(\v2#.scriptorium.script.v1.ShadowSampleR\asamples\"6\n" +
+	"\n" +
+	"ShadowPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xe0\x01\n" +
+	"\fShadowSample\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06active\x18\x02 \x01(\x04R\x06active\x12\x1c\n" +
+	"\tcandidate\x18\x03 \x01(\x04R\tcandidate\x12\x14\n" +
+	"\x05input\x18\x04 \x01(\tR\x05input\x12\x12\n" +
+	"\x04live\x18\x05 \x01(\tR\x04live\x12\x16\n" +
+	"\x06shadow\x18\x06 \x01(\tR\x06shadow\x12\x14\n" +
+	"\x05paths\x18\a \x03(\tR\x05paths\x12\x12\n" +
+	"\x04logs\x18\b \x03(\tR\x04logs\"\x93\x03\n" +
 	"\x04Step\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x05R\apercent\x12/\n" +
 	"\x05pause\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x1a\n" +
 	"\bapproval\x18\x03 \x01(\bR\bapproval\x12E\n" +
 	"\bselector\x18\x04 \x03(\v2).scriptorium.script.v1.Step.SelectorEntryR\bselector\x12/\n" +
 	"\x04gate\x18\x05 \x01(\v2\x1b.scriptorium.script.v1.GateR\x04gate\x123\n" +
-	"\x04keys\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.KeyShareR\x04keys\x1a;\n" +
+	"\x04keys\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.KeyShareR\x04keys\x12:\n" +
+	"\x06shadow\x18\a \x01(\v2\".scriptorium.script.v1.ShadowShareR\x06shadow\x1a;\n" +
+	"\rSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x01\n" +
+	"\vShadowShare\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\x12L\n" +
+	"\bselector\x18\x02 \x03(\v20.scriptorium.script.v1.ShadowShare.SelectorEntryR\bselector\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x01\n" +
@@ -4021,13 +4721,17 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04text\x18\x10 \x01(\tR\x04text\":\n" +
 	"\x06Source\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\fR\acontent\"w\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"\xab\x01\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06column\x18\x05 \x01(\x05R\x06columnBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
+	"\x06column\x18\x05 \x01(\x05R\x06column\x122\n" +
+	"\x05stack\x18\x06 \x03(\v2\x1c.scriptorium.script.v1.FrameR\x05stack\"7\n" +
+	"\x05Frame\x12\x1a\n" +
+	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x05R\x04lineBAZ?github.com/scriptorium-dev/scriptorium/proto/script/v1;scriptv1b\x06proto3"
 
 var (
 	file_proto_script_v1_script_proto_rawDescOnce sync.Once
@@ -4041,7 +4745,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4056,102 +4760,122 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
-	(*Decisions)(nil),             // 13: scriptorium.script.v1.Decisions
-	(*OnError)(nil),               // 14: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 15: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 16: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 17: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 18: scriptorium.script.v1.Amount
-	(*Step)(nil),                  // 19: scriptorium.script.v1.Step
-	(*KeyShare)(nil),              // 20: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 21: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 22: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 23: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 24: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 25: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 26: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 27: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 28: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 29: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 30: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 31: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 32: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 33: scriptorium.script.v1.AuditEntry
-	(*Event)(nil),                 // 34: scriptorium.script.v1.Event
-	(*Source)(nil),                // 35: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 36: scriptorium.script.v1.Error
-	nil,                           // 37: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 38: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 39: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 40: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*Personal)(nil),              // 13: scriptorium.script.v1.Personal
+	(*Library)(nil),               // 14: scriptorium.script.v1.Library
+	(*Decisions)(nil),             // 15: scriptorium.script.v1.Decisions
+	(*OnError)(nil),               // 16: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 17: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 18: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 19: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 20: scriptorium.script.v1.Amount
+	(*ShadowCalls)(nil),           // 21: scriptorium.script.v1.ShadowCalls
+	(*ShadowFindings)(nil),        // 22: scriptorium.script.v1.ShadowFindings
+	(*ShadowPath)(nil),            // 23: scriptorium.script.v1.ShadowPath
+	(*ShadowSample)(nil),          // 24: scriptorium.script.v1.ShadowSample
+	(*Step)(nil),                  // 25: scriptorium.script.v1.Step
+	(*ShadowShare)(nil),           // 26: scriptorium.script.v1.ShadowShare
+	(*KeyShare)(nil),              // 27: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 28: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 29: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 30: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 31: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 32: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 33: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 34: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 35: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 36: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 37: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 38: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 39: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 40: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 41: scriptorium.script.v1.Event
+	(*Source)(nil),                // 42: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 43: scriptorium.script.v1.Error
+	(*Frame)(nil),                 // 44: scriptorium.script.v1.Frame
+	nil,                           // 45: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 46: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 47: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 48: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 49: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	41, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	50, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	50, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	41, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	41, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	50, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	50, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	41, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	50, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
-	37, // 14: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	15, // 15: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
-	6,  // 16: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
-	10, // 17: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
-	4,  // 18: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
-	15, // 19: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
-	8,  // 20: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
-	9,  // 21: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	41, // 22: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	41, // 23: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
-	6,  // 24: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	38, // 25: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	41, // 26: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	41, // 27: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	41, // 28: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	23, // 29: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	29, // 30: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	15, // 31: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	22, // 32: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	14, // 33: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	13, // 34: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
-	19, // 35: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	18, // 36: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	18, // 37: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	42, // 38: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	16, // 39: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	42, // 40: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	39, // 41: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	21, // 42: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	20, // 43: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	40, // 44: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	42, // 45: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	41, // 46: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	26, // 47: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	41, // 48: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	28, // 49: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	41, // 50: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	23, // 51: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	13, // 52: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
-	30, // 53: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	31, // 54: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	41, // 55: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 56: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	41, // 57: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	41, // 58: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
+	45, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	17, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
+	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
+	4,  // 19: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
+	4,  // 20: scriptorium.script.v1.Membership.shadows:type_name -> scriptorium.script.v1.Keys
+	17, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
+	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
+	50, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	50, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
+	46, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	50, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	50, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	50, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	30, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	36, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	17, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	29, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	16, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	15, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	14, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
+	13, // 38: scriptorium.script.v1.Settings.personal:type_name -> scriptorium.script.v1.Personal
+	50, // 39: scriptorium.script.v1.Personal.until:type_name -> google.protobuf.Timestamp
+	25, // 40: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	20, // 41: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	20, // 42: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	51, // 43: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	18, // 44: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	23, // 45: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
+	24, // 46: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
+	50, // 47: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	51, // 48: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	47, // 49: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	28, // 50: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	27, // 51: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	26, // 52: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
+	48, // 53: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	49, // 54: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	51, // 55: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	50, // 56: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	33, // 57: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	50, // 58: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	35, // 59: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	50, // 60: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	30, // 61: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	15, // 62: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	37, // 63: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	38, // 64: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	50, // 65: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	50, // 66: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	50, // 67: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	50, // 68: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	44, // 69: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4159,15 +4883,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[15].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[21].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[17].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1159,7 +1159,11 @@ type Count struct {
 	// Of the version that runs in the candidate's step, if the plan compares it.
 	StepCalls *v11.StepCalls `protobuf:"bytes,6,opt,name=step_calls,json=stepCalls,proto3" json:"step_calls,omitempty"`
 	// Of the active version, if the key of a call decides which of the two it runs.
-	ActiveCalls   *v11.StepCalls `protobuf:"bytes,7,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
+	ActiveCalls *v11.StepCalls `protobuf:"bytes,7,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
+	// What the process found in the shadow of calls.
+	Shadow *v11.ShadowCalls `protobuf:"bytes,8,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// Where results differ in the shadow.
+	Findings      *v11.ShadowFindings `protobuf:"bytes,9,opt,name=findings,proto3" json:"findings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1239,6 +1243,20 @@ func (x *Count) GetStepCalls() *v11.StepCalls {
 func (x *Count) GetActiveCalls() *v11.StepCalls {
 	if x != nil {
 		return x.ActiveCalls
+	}
+	return nil
+}
+
+func (x *Count) GetShadow() *v11.ShadowCalls {
+	if x != nil {
+		return x.Shadow
+	}
+	return nil
+}
+
+func (x *Count) GetFindings() *v11.ShadowFindings {
+	if x != nil {
+		return x.Findings
 	}
 	return nil
 }
@@ -2353,7 +2371,7 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\"\r\n" +
 	"\vLogResponse\"D\n" +
 	"\fCountRequest\x124\n" +
-	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\x92\x02\n" +
+	"\x06counts\x18\x01 \x03(\v2\x1c.scriptorium.worker.v1.CountR\x06counts\"\x91\x03\n" +
 	"\x05Count\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -2362,7 +2380,9 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\ffailed_calls\x18\x05 \x01(\x04R\vfailedCalls\x12?\n" +
 	"\n" +
 	"step_calls\x18\x06 \x01(\v2 .scriptorium.script.v1.StepCallsR\tstepCalls\x12C\n" +
-	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\"\x0f\n" +
+	"\factive_calls\x18\a \x01(\v2 .scriptorium.script.v1.StepCallsR\vactiveCalls\x12:\n" +
+	"\x06shadow\x18\b \x01(\v2\".scriptorium.script.v1.ShadowCallsR\x06shadow\x12A\n" +
+	"\bfindings\x18\t \x01(\v2%.scriptorium.script.v1.ShadowFindingsR\bfindings\"\x0f\n" +
 	"\rCountResponse\"\x89\x01\n" +
 	"\x0eProfileRequest\x12\x16\n" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x18\n" +
@@ -2517,9 +2537,11 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*v1.Object)(nil),             // 35: scriptorium.event.v1.Object
 	(*v11.Error)(nil),             // 36: scriptorium.script.v1.Error
 	(*v11.StepCalls)(nil),         // 37: scriptorium.script.v1.StepCalls
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*v1.ScriptProfile)(nil),      // 39: scriptorium.event.v1.ScriptProfile
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*v11.ShadowCalls)(nil),       // 38: scriptorium.script.v1.ShadowCalls
+	(*v11.ShadowFindings)(nil),    // 39: scriptorium.script.v1.ShadowFindings
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*v1.ScriptProfile)(nil),      // 41: scriptorium.event.v1.ScriptProfile
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	8,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
@@ -2533,44 +2555,46 @@ var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	19, // 8: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
 	37, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
 	37, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	38, // 11: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
-	39, // 12: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
-	26, // 13: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
-	29, // 14: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
-	36, // 15: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
-	40, // 16: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
-	38, // 17: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
-	32, // 18: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
-	36, // 19: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
-	2,  // 20: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	4,  // 21: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	8,  // 22: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	11, // 23: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	21, // 24: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
-	23, // 25: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
-	13, // 26: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	15, // 27: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	18, // 28: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	25, // 29: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
-	28, // 30: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
-	31, // 31: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
-	3,  // 32: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	5,  // 33: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	10, // 34: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	12, // 35: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	22, // 36: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
-	24, // 37: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
-	14, // 38: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	17, // 39: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	20, // 40: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	27, // 41: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
-	30, // 42: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
-	33, // 43: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
-	32, // [32:44] is the sub-list for method output_type
-	20, // [20:32] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	38, // 11: scriptorium.worker.v1.Count.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	39, // 12: scriptorium.worker.v1.Count.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	40, // 13: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
+	41, // 14: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
+	26, // 15: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
+	29, // 16: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
+	36, // 17: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
+	42, // 18: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
+	40, // 19: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
+	32, // 20: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
+	36, // 21: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
+	2,  // 22: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	4,  // 23: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	8,  // 24: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	11, // 25: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	21, // 26: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
+	23, // 27: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
+	13, // 28: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	15, // 29: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	18, // 30: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	25, // 31: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
+	28, // 32: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
+	31, // 33: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
+	3,  // 34: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	5,  // 35: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	10, // 36: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	12, // 37: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	22, // 38: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
+	24, // 39: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
+	14, // 40: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	17, // 41: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	20, // 42: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	27, // 43: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
+	30, // 44: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
+	33, // 45: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
+	34, // [34:46] is the sub-list for method output_type
+	22, // [22:34] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }

@@ -1,4 +1,4 @@
-package lua_test
+package lint_test
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 )
 
 func advice(source, entrypoint string) string {
 	var said []string
-	for _, e := range lua.New().Advise(engine.Source{Code: []byte(source), Entrypoint: entrypoint}) {
+	for _, e := range lint.Advise(engine.Source{Code: []byte(source), Entrypoint: entrypoint}) {
 		said = append(said, fmt.Sprintf("%d: %s", e.Line, e.Message))
 	}
 	return strings.Join(said, "\n")
@@ -24,7 +24,7 @@ func TestAdvise(t *testing.T) {
 		"function handle(name)\n  print(name)\n  return io.read(), load(name)\nend": "2: scripts have no print: use log.info\n3: scripts have no io\n3: scripts have no load: code cannot be loaded",
 		"function handle(name)\n  return visitr\nend":                               "2: visitr is defined nowhere, and so nil",
 		"function handle(t) return table.getn(t), math.mod(5, 3) end":               "1: table.getn is deprecated: use the operator #\n1: math.mod is deprecated: use math.fmod, or the operator %",
-		"function handle(t) return string.gfind(t, 'x'), os.getenv('HOME') end":     "1: scripts have no string.gfind\n1: scripts have no os.getenv",
+		"function handle(t) return string.gfind(t, 'x'), os.getenv('HOME') end":     "1: scripts have no string.gfind: did you mean string.find?\n1: scripts have no os.getenv",
 		"function handle() return a() end\nfunction b() return a() end":             "1: a is defined nowhere, and so nil",
 		"function handle() x() x() end":                                             "1: x is defined nowhere, and so nil",
 		"function handle() repeat local done = true until done end":                 "",
@@ -58,7 +58,7 @@ func TestAdvise(t *testing.T) {
 
 // The corpus does what it is meant to: there is nothing to say of it.
 func TestAdviseCorpus(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "scripts", "*.lua"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "examples", "scripts", "*.lua"))
 	if err != nil {
 		t.Fatal(err)
 	}

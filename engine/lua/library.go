@@ -1,0 +1,124 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// tenantLibrary is a library that the program was compiled with. Its chunk runs in each call that
+// requires it, at most once, as part of the call. Its globals are its own.
+type tenantLibrary struct {
+	name string
+	compiled
+}
+
+// compileLibraries compiles what the source can require.
+func compileLibraries(libraries []script.Library) (map[string]*tenantLibrary, *script.Error) {
+	if len(libraries) == 0 {
+		return nil, nil
+	}
+	all := make(map[string]*tenantLibrary, len(libraries))
+	for _, l := range libraries {
+		name := l.Name.String()
+		c, err := compileAs(name, engine.Source{Code: []byte(l.Source)})
+		if err != nil {
+			return nil, InLibrary(name, err)
+		}
+		all[name] = &tenantLibrary{name, c}
+	}
+	return all, nil
+}
+
+// InLibrary returns the error as one of whoever requires the library: its place is part of the message.
+func InLibrary(name string, err *script.Error) *script.Error {
+	e := *err
+	e.Message = fmt.Sprintf("%s: %s", name, err.Message)
+	if err.Line > 0 {
+		e.Message = fmt.Sprintf("%s:%d: %s", name, err.Line, err.Message)
+	}
+	e.Line, e.Column = 0, 0
+	return &e
+}
+
+// requiredBytes is what the first library of a call takes to remember it.
+const requiredBytes = 512
+
+// value returns what the library gives in the call.
+func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
+	c := callOf(l)
+	value, known := c.required[t.name]
+	switch {
+	case known && value == nil:
+		l.RaiseError("the library '%s' requires itself, through those that it requires", t.name)
+	case known:
+		return value
+	case c.required == nil:
+		c.required = map[string]glua.LValue{}
+		meterOf(l).make(l, requiredBytes)
+	}
+	c.required[t.name] = nil
+	defer func() {
+		if c.required[t.name] == nil { // it failed, and may be required again
+			delete(c.required, t.name)
+		}
+	}()
+	meterOf(l).make(l, closureBytes+tableBytes)
+	l.Push(&glua.LFunction{Proto: t.proto, Env: t.environment(c)})
+	l.Call(0, 1)
+	value = l.Get(-1)
+	l.Pop(1)
+	if value == glua.LNil {
+		l.RaiseError("the library '%s' returned nothing: it has to end with return and a table", t.name)
+	}
+	c.required[t.name] = value
+	return value
+}
+
+// environment returns the globals of the library in the call.
+func (t *tenantLibrary) environment(c *call) *glua.LTable {
+	env := c.l.CreateTable(0, 4)
+	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
+	if t.usesEnv {
+		env.RawSetString("_G", env)
+	}
+	if t.usesConfig {
+		env.RawSetString("config", c.config)
+	}
+	return env
+}
+
+// libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
+// library; else "".
+func libraryPosition(text string) string {
+	name, rest, ok := strings.Cut(text, ":")
+	if !ok || !strings.Contains(name, "/") {
+		return ""
+	}
+	if _, err := script.ParseName(name); err != nil {
+		return ""
+	}
+	position, _ := splitPosition(chunkName + ":" + rest)
+	if position == "" {
+		return ""
+	}
+	return name + strings.TrimPrefix(position, chunkName)
+}
+
+// inLibrary returns the position of the innermost function of a traceback, if it is one of a library; else "".
+func inLibrary(trace string) string {
+	for line := range strings.Lines(trace) {
+		line = strings.TrimPrefix(line, "\t")
+		if strings.HasPrefix(line, chunkName+":") {
+			return ""
+		}
+		if position := libraryPosition(line); position != "" {
+			return position
+		}
+	}
+	return ""
+}
