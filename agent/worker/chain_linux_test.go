@@ -68,7 +68,10 @@ func TestAChainInAProcess(t *testing.T) {
 	}
 
 	publish("b", 3, returns(`{ allow = false, status = 418 }`), true)
-	w.pid("acme")
+	denies := func() bool { return w.answer("acme/b") == `{"allow":false,"status":418}` }
+	if !w.until(denies) { // then the process has it, too
+		t.Fatalf("a call of now: %s", w.answer("acme/b"))
+	}
 	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", w.socket("acme", "http"))
 	}}}
