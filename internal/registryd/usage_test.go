@@ -70,18 +70,18 @@ func TestUsageOfTenants(t *testing.T) {
 	if err := a.sendIn(status(1, false), seal.Session{}); err != nil {
 		t.Fatal(err)
 	}
-	reports := func(d *client, want int32) {
-		t.Helper()
-		eventually(t, "the replica heard the agent", func() bool {
-			resp, err := d.Status(t.Context(), &registryv1.StatusRequest{})
-			return err == nil && resp.GetStatus().GetConnected() == want
-		})
+	reporting := func(d *client, want int32) bool {
+		resp, err := d.Status(t.Context(), &registryv1.StatusRequest{})
+		return err == nil && resp.GetStatus().GetConnected() == want
 	}
 	for i := range 3 {
 		a.report(t, status(1, i > 0))
 	}
-	reports(one, 1)
-	reports(two, 1)
+	eventually(t, "the leader heard the agent", func() bool { return reporting(one, 1) })
+	eventually(t, "the other replica, which may have begun to listen later, heard it", func() bool {
+		a.report(t, status(1, true))
+		return reporting(two, 1)
+	})
 	stop(t, d1) // which stores what it has counted
 	if got := two.usage(t, ""); len(got) != 1 || got["acme"] != 10 {
 		t.Errorf("on record are %v, want 10 calls of acme", got)
@@ -94,7 +94,7 @@ func TestUsageOfTenants(t *testing.T) {
 	leaving := status(3, false)
 	leaving.Leaving = true
 	a.report(t, leaving)
-	reports(two, 0)
+	eventually(t, "the replica heard that it left", func() bool { return reporting(two, 0) })
 	stop(t, d2)
 	third := cfg
 	third.Listen = []string{socket(dir(t))}
