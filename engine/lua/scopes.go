@@ -181,6 +181,7 @@ func (s *scopes) exprs(exprs ...ast.Expr) {
 func (s *scopes) settle(p *glua.FunctionProto) {
 	fn := max(p.LineDefined>>scopeShift, 1)
 	p.LineDefined &= lineMask
+	p.LastLineDefined &= lineMask
 	at := fn
 	leave := func(next, pc int) {
 		for at != fn && (next < at || next > s.all[at].last) {

@@ -221,7 +221,10 @@ func restored(v, before any) any {
 		}
 	case []any:
 		old, _ := before.([]any)
-		for i := range min(len(v), len(old)) {
+		if len(v) != len(old) { // then an element may be another one
+			return v
+		}
+		for i := range v {
 			v[i] = restored(v[i], old[i])
 		}
 	case json.Number:

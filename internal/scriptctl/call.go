@@ -202,7 +202,7 @@ func (a *app) called(ctx context.Context, client *agentclient.Client, ref script
 		return c
 	}
 	list, err := client.List(ctx, agentclient.ListOptions{Tenant: ref.Name.Tenant})
-	if key != "" {
+	if key != "" && ref.Version == 0 {
 		if personal, ok := a.personalWith(ctx, list, ref.Name, key); ok {
 			return calling{ref: personal, line: line, what: fmt.Sprintf("%s, as which %s ran", personal, ref)}
 		}
@@ -230,7 +230,11 @@ func (a *app) personalWith(ctx context.Context, list []agentclient.Script, of sc
 	for i := range list {
 		if name := list[i].Name; strings.HasPrefix(name.Script, script.PersonalPrefix(of).Script) {
 			r, err := client.Get(ctx, name)
-			if err == nil && r.Settings.Personal != nil && r.Settings.Personal.Of == of.Script && r.Settings.Personal.Key == key {
+			if err != nil && script.KindOf(err) != script.NotFound {
+				return script.Ref{}, false
+			}
+			p := r.Settings.Personal
+			if err == nil && r.Enabled && p != nil && p.Of == of.Script && p.Key == key && !p.Expired(time.Now()) && list[i].Active.Number != 0 {
 				return script.Ref{Name: name, Version: list[i].Active.Number}, true
 			}
 		}

@@ -148,10 +148,7 @@ func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *
 		m := &manifests[i]
 		request := m.Publish()
 		request.Write, request.DryRun, request.LiftHold = write, o.dryRun, o.lift
-		published, err := client.Publish(ctx, request)
-		if err == nil && m.Settings.Personal != nil && published.Release.Settings.Personal == nil {
-			err = withdraw(ctx, client, &published.Release, write, o.dryRun)
-		}
+		published, err := publish(ctx, client, &request)
 		if err != nil && o.dryRun && awaitsLibrary(m, manifests, err) {
 			view := publishView{Script: m.Name.String(), Outcome: "would be published", Digest: script.DigestOf(m.Source), File: m.File, Line: m.Line}
 			view.Warnings = []string{"it requires libraries that are published with it, so the registry did not check it"}
@@ -185,17 +182,33 @@ func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *
 	return goals, held, first
 }
 
-// withdraw deletes a script that the registry published in the place of a personal version, which it does not know.
-func withdraw(ctx context.Context, client *registryclient.Client, r *script.Release, write registryclient.Write, dryRun bool) error {
+// publish publishes a script. A personal version never takes the place of an ordinary script, also if the registry does not
+// know personal versions, and publishes an ordinary script instead: publish deletes that.
+func publish(ctx context.Context, client *registryclient.Client, request *registryclient.PublishRequest) (published registryclient.Published, err error) {
+	personal := request.Settings != nil && request.Settings.Personal != nil
+	if personal {
+		r, err := client.Get(ctx, request.Name)
+		if err == nil && r.Settings.Personal == nil {
+			return published, script.Errorf(script.Invalid, "--as", "%s is no personal version: choose another name", r.Name)
+		}
+		if err != nil && script.KindOf(err) != script.NotFound {
+			return published, err
+		}
+	}
+	published, err = client.Publish(ctx, *request)
+	if err != nil || !personal || published.Release.Settings.Personal != nil {
+		return published, err
+	}
 	unknown := script.Errorf(script.Invalid, "personal", "the registry is too old for personal versions: upgrade registryd")
-	if dryRun {
-		return unknown
+	if request.DryRun || !published.Changed || len(published.Release.Retained) != 1 { // it may be somebody's script
+		return published, unknown
 	}
-	write.ExpectedRevision = r.Revision
-	if _, err := client.Delete(ctx, r.Name, write); err != nil {
-		return fmt.Errorf("%w. It published an ordinary script, which cannot be deleted now (scriptctl delete %s): %w", unknown, r.Name, err)
+	write := request.Write
+	write.ExpectedRevision = published.Release.Revision
+	if _, err := client.Delete(ctx, request.Name, write); err != nil {
+		return published, fmt.Errorf("%w. It published an ordinary script, which cannot be deleted now (scriptctl delete %s): %w", unknown, request.Name, err)
 	}
-	return unknown
+	return published, unknown
 }
 
 // publishable returns the manifests to publish, which compile, in their order. They are signed, if they are to be.

@@ -236,4 +236,14 @@ func TestPersonalVersionsOnAnOlderRegistry(t *testing.T) {
 	if _, err := r.Get(t.Context(), script.PersonalName(route, "ann")); script.KindOf(err) != script.NotFound {
 		t.Errorf("the registry has the personal version: %v", err)
 	}
+	// Nor does it delete or change a script that is there already.
+	other := script.PersonalName(route, "bob")
+	r.store(other, "function handle() return 'mine' end", script.Spec{})
+	said, err = r.scriptctl(newer, "dev", "--remote", "--once", "--as", "bob", file)
+	if err == nil || !strings.Contains(said, other.String()+" is no personal version") {
+		t.Errorf("it said %s, %v", said, err)
+	}
+	if x, err := r.Get(t.Context(), other); err != nil || x.Latest != 1 {
+		t.Errorf("the script that was there: %+v, %v", x, err)
+	}
 }
