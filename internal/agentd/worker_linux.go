@@ -7,5 +7,5 @@ import (
 )
 
 func runWorker() error {
-	return inside.Run(inside.Config{Engines: engines.New(engines.Config{Isolated: true}).All(), Version: version.String()})
+	return inside.Run(inside.Config{Engines: engines.New(engines.Config{Isolated: true, NoMachineCode: true}).All(), Version: version.String()})
 }

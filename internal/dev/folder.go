@@ -19,7 +19,6 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -129,7 +128,7 @@ func (f *folder) apply(ctx context.Context) (sources []string) {
 		if m.SourceFile != "" {
 			sources = append(sources, filepath.Dir(m.SourceFile))
 		}
-		_ = libraries.Resolve(lua.New(), &m) // the registry says what is wrong
+		_ = libraries.Resolve(&m) // the registry says what is wrong
 		if err := f.publish(ctx, &m, live[name]); err != nil {
 			faults = append(faults, err)
 		}

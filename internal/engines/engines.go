@@ -16,8 +16,10 @@ import (
 type Config struct {
 	// CacheDir keeps machine code between restarts; "" keeps it in memory.
 	CacheDir string
-	// Isolated: the process has a tenant of its own, and no memory in it becomes executable.
+	// Isolated: nobody is slowed down by what a script takes in this process, beside the script's own tenant.
 	Isolated bool
+	// NoMachineCode: the process cannot make memory executable.
+	NoMachineCode bool
 }
 
 // Set is the engines of a process.
@@ -59,10 +61,13 @@ func (s *Set) Of(name string) (engine.Engine, error) {
 		strings.Join(slices.Sorted(maps.Keys(s.ByName())), ", "))
 }
 
+// Offline returns the engines of a command that runs scripts for the user who starts it.
+func Offline() *Set { return New(Config{Isolated: true}) }
+
 // Checkers returns what a control plane needs of the engines, by their names. They run nothing.
 func Checkers() map[string]engine.Checker {
 	named := map[string]engine.Checker{}
-	for name, e := range New(Config{Isolated: true}).ByName() {
+	for name, e := range New(Config{Isolated: true, NoMachineCode: true}).ByName() {
 		named[name] = e
 	}
 	return named

@@ -23,7 +23,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
@@ -124,7 +124,7 @@ func (b *Bundle) add(name, file string) *Script {
 
 // addSource is add for a source that begins in a line of the file, with an entrypoint.
 func (b *Bundle) addSource(name, file string, line int, entrypoint string, source []byte) *Script {
-	if err := lua.New().Check(engine.Source{Code: source, Entrypoint: entrypoint}); err != nil {
+	if err := engines.Offline().Lua.Check(engine.Source{Code: source, Entrypoint: entrypoint}); err != nil {
 		e := script.AsError(err)
 		b.leave(file, line+max(e.Line, 1)-1, "the script does not compile: %s", e.Message)
 		return nil
@@ -186,7 +186,7 @@ func (b *Bundle) run(ctx context.Context, keep func(*scripttest.Result) bool) er
 		suites = append(suites, scripttest.Suite{Script: &s.Manifest, Cases: s.Cases})
 	}
 	failed := map[*manifest.TestCase]bool{}
-	err := scripttest.Run(ctx, lua.New(), suites, scripttest.Options{}, func(r *scripttest.Result) {
+	err := scripttest.Run(ctx, engines.Offline(), suites, scripttest.Options{}, func(r *scripttest.Result) {
 		if r.Failure != nil && !keep(r) {
 			failed[r.Case] = true
 			b.leave(r.Case.File, r.Case.Line, "the test %q of %s fails here: %s", r.Case.Name, r.Script.Script, reason(r.Failure))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -150,10 +150,10 @@ type Function struct {
 
 // New returns the function of a script. log gets the lines that it logs.
 func New(m *manifest.Manifest, log func(engine.Level, string)) (*Function, error) {
-	if err := new(offline.Libraries).Resolve(lua.New(), m); err != nil {
+	if err := new(offline.Libraries).Resolve(m); err != nil {
 		return nil, err
 	}
-	p, err := offline.Compile(lua.New(), &script.Edition{Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source})
+	p, err := offline.Compile(engines.Offline(), &script.Edition{Version: script.Version{Engine: m.Engine, Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source})
 	if err != nil {
 		return nil, m.Locate(err)
 	}

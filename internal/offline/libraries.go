@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -20,11 +21,24 @@ type Libraries struct {
 	Unread bool
 
 	folders map[string][]manifest.Manifest
+	engines *engines.Set
+}
+
+// Engines returns the engines of this process.
+func (l *Libraries) Engines() *engines.Set {
+	if l.engines == nil {
+		l.engines = engines.Offline()
+	}
+	return l.engines
 }
 
 // Resolve has the manifest's settings say all libraries that its source requires. An error names its place in the
 // files.
-func (l *Libraries) Resolve(e engine.Checker, m *manifest.Manifest) error {
+func (l *Libraries) Resolve(m *manifest.Manifest) error {
+	e, err := l.Engines().Of(m.Engine)
+	if err != nil {
+		return m.Locate(err)
+	}
 	src := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint}
 	libraries, err := engine.Closure(e, m.Name, src, func(name script.Name) (script.Library, error) { return l.find(name, m) })
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -18,15 +19,20 @@ type Program struct {
 	number  uint64
 	program engine.Program
 	source  []byte
+	lua     bool
 }
 
 // Compile compiles the version. An error is one of the engine's.
-func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
+func Compile(set *engines.Set, edition *script.Edition) (*Program, error) {
+	e, err := set.Of(edition.Engine)
+	if err != nil {
+		return nil, err
+	}
 	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint, Libraries: edition.Spec.Libraries, Runtime: edition.Spec.Runtime})
 	if err != nil {
 		return nil, err
 	}
-	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source}, nil
+	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source, lua: edition.Engine == script.EngineLua}, nil
 }
 
 // Engine returns the engine's program.
@@ -81,7 +87,9 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 			break
 		}
 	}
-	lua.NameStack(err, p.source)
+	if p.lua {
+		lua.NameStack(err, p.source)
+	}
 	for _, l := range h.lines { // those of the last try
 		c.Log(l.level, l.message)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 	"github.com/scriptorium-dev/scriptorium/script/jsonvalue"
@@ -50,8 +50,8 @@ type Version struct {
 }
 
 // Compile makes the version ready for a replay. An error is one of the engine's.
-func (v *Version) Compile(e engine.Engine) (err error) {
-	v.program, err = offline.Compile(e, &v.Edition)
+func (v *Version) Compile(set *engines.Set) (err error) {
+	v.program, err = offline.Compile(set, &v.Edition)
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -27,7 +27,7 @@ func version(t *testing.T, source string) *replay.Version {
 	v.Entrypoint = "handle"
 	v.Spec.Config = []byte(`{"limit":3}`)
 	v.Spec.Limits.Timeout = 10 * 1e9 // the machine may be busy
-	if err := v.Compile(lua.New()); err != nil {
+	if err := v.Compile(engines.Offline()); err != nil {
 		t.Fatal(err)
 	}
 	return v

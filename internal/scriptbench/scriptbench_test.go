@@ -8,16 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptbench"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-func sideOf(t *testing.T, e engine.Engine, source string) scriptbench.Side {
+func sideOf(t *testing.T, e *engines.Set, source string) scriptbench.Side {
 	t.Helper()
-	edition := &script.Edition{Version: script.Version{Entrypoint: "handle"}, Source: []byte(source)}
+	edition := &script.Edition{Version: script.Version{Engine: script.EngineLua, Entrypoint: "handle"}, Source: []byte(source)}
 	edition.Spec.Limits.Timeout = script.MaxLimits().Timeout
 	program, err := offline.Compile(e, edition)
 	if err != nil {
@@ -32,7 +31,7 @@ func loop(n int) string {
 }
 
 func TestDifferentSides(t *testing.T) {
-	e := lua.New()
+	e := engines.Offline()
 	res, err := scriptbench.Measure(t.Context(), &scriptbench.Config{Rounds: 8, Time: 2 * time.Millisecond}, sideOf(t, e, loop(2000)), sideOf(t, e, loop(20)))
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +52,7 @@ func TestDifferentSides(t *testing.T) {
 
 // TestSameSides: what does not depend on the machine is equal, and no difference is said.
 func TestSameSides(t *testing.T) {
-	e := lua.New()
+	e := engines.Offline()
 	res, err := scriptbench.Measure(t.Context(), &scriptbench.Config{Rounds: scriptbench.MinRounds, Time: time.Millisecond}, sideOf(t, e, loop(20)), sideOf(t, e, loop(20)))
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +66,7 @@ func TestSameSides(t *testing.T) {
 
 // TestSlowCalls have no 99th percentile.
 func TestSlowCalls(t *testing.T) {
-	res, err := scriptbench.Measure(t.Context(), &scriptbench.Config{Rounds: scriptbench.MinRounds, Time: time.Microsecond}, sideOf(t, lua.New(), loop(20)))
+	res, err := scriptbench.Measure(t.Context(), &scriptbench.Config{Rounds: scriptbench.MinRounds, Time: time.Microsecond}, sideOf(t, engines.Offline(), loop(20)))
 	if err != nil || !math.IsNaN(res.Sides[0][scriptbench.P99Seconds].Median) || !(res.Sides[0][scriptbench.P50Seconds].Median > 0) || res.Compared != nil {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -75,7 +74,7 @@ func TestSlowCalls(t *testing.T) {
 
 // TestErrors: calls that fail can be measured, if all fail alike.
 func TestErrors(t *testing.T) {
-	e := lua.New()
+	e := engines.Offline()
 	cfg := &scriptbench.Config{Rounds: scriptbench.MinRounds, Time: time.Microsecond}
 	if _, err := scriptbench.Measure(t.Context(), cfg, sideOf(t, e, `function handle() error("no") end`)); err != nil {
 		t.Error(err)

@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptbench"
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
@@ -107,7 +106,7 @@ func (a *app) bench(ctx context.Context, paths []string, o *benchOptions, only *
 			return err
 		}
 	}
-	b := &bench{app: a, engine: lua.New(), cfg: &o.cfg, view: benchView{Rounds: o.cfg.Rounds, Cases: []benchCaseView{}}}
+	b := &bench{app: a, engines: engines.Offline(), cfg: &o.cfg, view: benchView{Rounds: o.cfg.Rounds, Cases: []benchCaseView{}}}
 	if other != nil {
 		b.view.Against = other.SourceFile
 	}
@@ -153,10 +152,10 @@ func (a *app) benchedAgainst(ctx context.Context, suites []scripttest.Suite, aga
 
 // bench measures the cases of suites.
 type bench struct {
-	app    *app
-	engine engine.Engine
-	cfg    *scriptbench.Config
-	view   benchView
+	app     *app
+	engines *engines.Set
+	cfg     *scriptbench.Config
+	view    benchView
 
 	libraries offline.Libraries
 }
@@ -224,7 +223,7 @@ func leftOut(t *manifest.TestCase, passed bool) string {
 
 // passing returns which cases pass, and how many fail; those that are skipped do neither.
 func (b *bench) passing(ctx context.Context, s scripttest.Suite) (good []bool, failed int, err error) {
-	err = scripttest.Run(ctx, b.engine, []scripttest.Suite{s}, scripttest.Options{}, func(r *scripttest.Result) {
+	err = scripttest.Run(ctx, b.engines, []scripttest.Suite{s}, scripttest.Options{}, func(r *scripttest.Result) {
 		if r.Failure != nil {
 			failed++
 		}
@@ -238,12 +237,12 @@ func (b *bench) passing(ctx context.Context, s scripttest.Suite) (good []bool, f
 
 func (b *bench) compile(m *manifest.Manifest) (*offline.Program, error) {
 	if m.Settings.Libraries == nil { // else it is a version that has its own
-		if err := b.libraries.Resolve(b.engine, m); err != nil {
+		if err := b.libraries.Resolve(m); err != nil {
 			return nil, &exitError{code: exitRefused, err: err}
 		}
 	}
-	p, err := offline.Compile(b.engine, &script.Edition{
-		Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
+	p, err := offline.Compile(b.engines, &script.Edition{
+		Version: script.Version{Engine: m.Engine, Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
 	})
 	if err != nil {
 		return nil, &exitError{code: exitRefused, err: m.Locate(err)}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -44,10 +43,9 @@ func (a *app) resolve(ctx context.Context, manifests []manifest.Manifest, unread
 	libraries := offline.Libraries{Beside: manifests, Unread: unread, Elsewhere: func(name script.Name) (script.Library, error) {
 		return a.libraryOf(ctx, name)
 	}}
-	e := lua.New()
 	var faults []error
 	for i := range manifests {
-		if err := libraries.Resolve(e, &manifests[i]); err != nil {
+		if err := libraries.Resolve(&manifests[i]); err != nil {
 			faults = append(faults, named(&manifests[i], err))
 		}
 	}

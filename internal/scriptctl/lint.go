@@ -13,8 +13,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -134,8 +134,8 @@ func (a *app) loadLinted(path string) ([]manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := manifest.Manifest{Source: source, SourceFile: path, File: path, Line: 1, Entrypoint: manifest.DefaultEntrypoint}
-	if lua.New().Check(engine.Source{Code: source, Entrypoint: m.Entrypoint}) != nil {
+	m := manifest.Manifest{Source: source, SourceFile: path, File: path, Line: 1, Engine: script.EngineLua, Entrypoint: manifest.DefaultEntrypoint}
+	if engines.Offline().Lua.Check(engine.Source{Code: source, Entrypoint: m.Entrypoint}) != nil {
 		m.Entrypoint = "" // the chunk is the program, or the source does not compile
 	}
 	return []manifest.Manifest{m}, nil
@@ -143,10 +143,13 @@ func (a *app) loadLinted(path string) ([]manifest.Manifest, error) {
 
 // check adds the findings in a script.
 func (v *lintView) check(m *manifest.Manifest, settings *project.Config) {
-	source := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library}
-	if err := lua.New().Check(source); err != nil {
+	source, err := checked(v.libraries.Engines(), m)
+	if err != nil {
 		v.add(m, lintFinding{Code: compiler.Code, Rule: compiler.Name, Level: project.Error}, script.AsError(err))
 		return
+	}
+	if m.Engine != script.EngineLua {
+		return // the other rules are of Lua
 	}
 	v.checkLibraries(m)
 	linted := lint.Source{Source: source, Config: m.Settings.Config}
@@ -167,7 +170,7 @@ func (v *lintView) checkLibraries(m *manifest.Manifest) {
 		return
 	}
 	with := *m
-	if err := v.libraries.Resolve(lua.New(), &with); err != nil {
+	if err := v.libraries.Resolve(&with); err != nil {
 		f := lintFinding{Code: compiler.Code, Rule: compiler.Name, Level: project.Error}
 		if script.KindOf(err) == script.NotFound {
 			f.Level = project.Warning

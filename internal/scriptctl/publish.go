@@ -13,7 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -377,11 +377,11 @@ func (a *app) loadFile(file string) ([]manifest.Manifest, error) {
 
 // check compiles all sources and runs none.
 func check(manifests []manifest.Manifest) error {
-	compiler := lua.New()
+	set := engines.Offline()
 	var faults []error
 	for i := range manifests {
 		m := &manifests[i]
-		if err := compiler.Check(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library}); err != nil {
+		if _, err := checked(set, m); err != nil {
 			faults = append(faults, named(m, err))
 		}
 	}
@@ -389,6 +389,19 @@ func check(manifests []manifest.Manifest) error {
 		return nil
 	}
 	return &exitError{code: exitRefused, err: errors.Join(faults...)}
+}
+
+// checked compiles the source of the manifest, and returns it. What is in an OCI registry is for the registry to check.
+func checked(set *engines.Set, m *manifest.Manifest) (engine.Source, error) {
+	src := engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Library: m.Settings.Library, Runtime: m.Settings.Runtime}
+	if m.Settings.Artifact != "" {
+		return src, nil
+	}
+	e, err := set.Of(m.Engine)
+	if err != nil {
+		return src, err
+	}
+	return src, e.Check(src)
 }
 
 // named returns err with the place that it is about: in the source, or else the

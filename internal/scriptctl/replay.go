@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/replay"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -157,7 +157,7 @@ func (a *app) replay(ctx context.Context, ref script.Ref, o *replayOptions, most
 	if err != nil {
 		return err
 	}
-	compiler := lua.New()
+	compiler := engines.Offline()
 	for _, v := range []*replay.Version{to, from} {
 		if v == nil {
 			continue
@@ -317,11 +317,11 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 			continue
 		}
 		libraries := offline.Libraries{Elsewhere: func(name script.Name) (script.Library, error) { return s.app.libraryOf(ctx, name) }}
-		if err := libraries.Resolve(lua.New(), m); err != nil {
+		if err := libraries.Resolve(m); err != nil {
 			return nil, usage(err)
 		}
 		v := &replay.Version{Name: path, Edition: script.Edition{Spec: m.Settings.Spec, Source: m.Source}}
-		v.Digest, v.Engine, v.Entrypoint = script.DigestOf(m.Source), manifest.Engine, m.Entrypoint
+		v.Digest, v.Engine, v.Entrypoint = script.DigestOf(m.Source), m.Engine, m.Entrypoint
 		return v, nil
 	}
 	return nil, usage(script.Errorf(script.Invalid, flag, "%s has no manifest of %s", path, s.ref.Name))
@@ -339,7 +339,7 @@ func (s *replaySources) resolve(ctx context.Context, v *replay.Version) error {
 		}
 		return s.app.libraryOf(ctx, name)
 	}}
-	if err := libraries.Resolve(lua.New(), &m); err != nil {
+	if err := libraries.Resolve(&m); err != nil {
 		return err
 	}
 	v.Spec.Libraries = m.Settings.Libraries

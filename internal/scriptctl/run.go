@@ -17,7 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -120,11 +120,14 @@ func (a *app) run(ctx context.Context, file string, args []string, o *runOptions
 	if err != nil {
 		return usage(err)
 	}
-	if err := new(offline.Libraries).Resolve(lua.New(), m); err != nil {
+	if o.interactive && m.Engine != script.EngineLua {
+		return usage(script.Errorf(script.Invalid, "--interactive", "evaluates lines of Lua, and the runtime of %s is %s: call it with arguments", file, m.Engine))
+	}
+	if err := new(offline.Libraries).Resolve(m); err != nil {
 		return &exitError{code: exitRefused, err: err}
 	}
-	program, err := offline.Compile(lua.New(), &script.Edition{
-		Version: script.Version{Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
+	program, err := offline.Compile(engines.Offline(), &script.Edition{
+		Version: script.Version{Engine: m.Engine, Entrypoint: m.Entrypoint}, Spec: m.Settings.Spec, Source: m.Source,
 	})
 	if err != nil {
 		return &exitError{code: exitRefused, err: m.Locate(err)}

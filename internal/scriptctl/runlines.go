@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptrepl"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -20,7 +20,7 @@ const maxLine = script.MaxSourceBytes
 
 // interact runs the lines of standard input, with a script that compiles.
 func (a *app) interact(ctx context.Context, m *manifest.Manifest, next func() offline.Call) error {
-	session, err := scriptrepl.New(ctx, lua.New(), m, next)
+	session, err := scriptrepl.New(ctx, engines.Offline(), m, next)
 	if err != nil {
 		return runError(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
@@ -171,7 +170,7 @@ func (a *app) signFile(ctx context.Context, file string, signer *publisher.Signe
 	var views []signedView
 	text, err := manifest.Sign(name, data, dir, func(m *manifest.Manifest) (string, error) {
 		with := *m // the libraries are no part of the manifest
-		if err := new(offline.Libraries).Resolve(lua.New(), &with); err != nil {
+		if err := new(offline.Libraries).Resolve(&with); err != nil {
 			return "", err
 		}
 		signature, err := publisher.Sign(ctx, with.Statement(), signer)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -151,7 +151,7 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 	view := testsView{Tests: []caseView{}}
 	began := time.Now()
 	var goldens []*scripttest.Result
-	err = scripttest.Run(ctx, lua.New(), suites, scripttest.Options{Coverage: coverage, Update: o.update}, func(r *scripttest.Result) {
+	err = scripttest.Run(ctx, engines.Offline(), suites, scripttest.Options{Coverage: coverage, Update: o.update}, func(r *scripttest.Result) {
 		view.add(r)
 		if r.Golden != nil {
 			goldens = append(goldens, r)
@@ -360,7 +360,7 @@ func (a *app) dryRunTests(ctx context.Context, manifests []manifest.Manifest) er
 		}
 	}
 	var view testsView
-	if err := scripttest.Run(ctx, lua.New(), suites, scripttest.Options{}, func(r *scripttest.Result) { view.add(r) }); err != nil {
+	if err := scripttest.Run(ctx, engines.Offline(), suites, scripttest.Options{}, func(r *scripttest.Result) { view.add(r) }); err != nil {
 		return err
 	}
 	var faults []error

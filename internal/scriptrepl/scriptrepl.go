@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -41,7 +42,7 @@ end)((function()
 
 // Session is a script and the variables of its lines. It is not safe for concurrent use.
 type Session struct {
-	engine   engine.Engine
+	engines  *engines.Set
 	manifest *manifest.Manifest
 	call     func() offline.Call
 	prologue string // the script's source, and what is before a line
@@ -60,12 +61,12 @@ type Outcome struct {
 
 // New returns a session with the script, which compiles. It runs the script's source once, without log lines. Each line is then made
 // of what call returns. An error has its place in the script's file.
-func New(ctx context.Context, e engine.Engine, m *manifest.Manifest, call func() offline.Call) (*Session, error) {
-	s := &Session{engine: e, manifest: m, call: call, globals: json.RawMessage("{}")}
+func New(ctx context.Context, set *engines.Set, m *manifest.Manifest, call func() offline.Call) (*Session, error) {
+	s := &Session{engines: set, manifest: m, call: call, globals: json.RawMessage("{}")}
 	source := string(m.Source)
 	if m.Entrypoint == "" {
 		source = "function " + Chunk + "(...) " + source + "\nend"
-	} else if e.Check(engine.Source{Code: []byte(source + "\n" + before + after)}) != nil {
+	} else if set.Lua.Check(engine.Source{Code: []byte(source + "\n" + before + after)}) != nil {
 		s.hidden = true // nothing may follow the return at its end
 		source = "(function(...) " + source + "\nend)()"
 	}
@@ -87,11 +88,11 @@ func (s *Session) Hidden() bool { return s.hidden }
 // Incomplete reports whether the text is the beginning of a statement or of an expression: what is wrong with it is its
 // end.
 func (s *Session) Incomplete(text string) bool {
-	if s.engine.Check(engine.Source{Code: []byte(s.statement(text))}) == nil {
+	if s.engines.Lua.Check(engine.Source{Code: []byte(s.statement(text))}) == nil {
 		return false
 	}
 	for _, code := range []string{text + "\n", "return " + text + "\n"} {
-		e, ok := errors.AsType[*script.Error](s.engine.Check(engine.Source{Code: []byte(code)}))
+		e, ok := errors.AsType[*script.Error](s.engines.Lua.Check(engine.Source{Code: []byte(code)}))
 		if ok && e.Line > strings.Count(text, "\n")+1 {
 			return true
 		}
@@ -102,7 +103,7 @@ func (s *Session) Incomplete(text string) bool {
 // statement returns the text as statements: an expression is returned.
 func (s *Session) statement(text string) string {
 	returned := "return " + text + "\n"
-	if s.engine.Check(engine.Source{Code: []byte(returned)}) == nil {
+	if s.engines.Lua.Check(engine.Source{Code: []byte(returned)}) == nil {
 		return returned
 	}
 	return text + "\n"
@@ -112,7 +113,7 @@ func (s *Session) statement(text string) string {
 // script's file.
 func (s *Session) Eval(ctx context.Context, text string) (*Outcome, error) {
 	code := s.statement(text)
-	if err := s.engine.Check(engine.Source{Code: []byte(code)}); err != nil {
+	if err := s.engines.Lua.Check(engine.Source{Code: []byte(code)}); err != nil {
 		return nil, s.locate(err, 0)
 	}
 	call := s.call()
@@ -128,7 +129,7 @@ func (s *Session) Eval(ctx context.Context, text string) (*Outcome, error) {
 func (s *Session) Reset() { s.globals = json.RawMessage("{}") }
 
 func (s *Session) eval(ctx context.Context, call *offline.Call, code string) (*Outcome, error) {
-	program, err := offline.Compile(s.engine, &script.Edition{Spec: s.manifest.Settings.Spec, Source: []byte(s.prologue + code + after)})
+	program, err := offline.Compile(s.engines, &script.Edition{Version: script.Version{Engine: script.EngineLua}, Spec: s.manifest.Settings.Spec, Source: []byte(s.prologue + code + after)})
 	if err != nil {
 		return nil, s.locate(err, s.lines)
 	}

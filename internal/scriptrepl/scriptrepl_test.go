@@ -10,7 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptrepl"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -23,7 +23,7 @@ func session(t *testing.T, entrypoint, source string) (*scriptrepl.Session, *[]s
 	m.Settings.Config = json.RawMessage(`{"default":"shared"}`)
 	m.Settings.Limits.Timeout = script.MaxLimits().Timeout // the machine may be busy
 	var logs []string
-	s, err := scriptrepl.New(t.Context(), lua.New(), m, func() offline.Call {
+	s, err := scriptrepl.New(t.Context(), engines.Offline(), m, func() offline.Call {
 		return offline.Call{Name: m.Name, Now: time.Unix(0, 0), Once: true, Log: func(_ engine.Level, message string) { logs = append(logs, message) }}
 	})
 	if err != nil {

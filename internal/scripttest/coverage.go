@@ -23,8 +23,8 @@ type part struct {
 
 // add returns what notes what the program executes; nil if c is nil.
 func (c *Coverage) add(m *manifest.Manifest, p *offline.Program) engine.Profiler {
-	if c == nil {
-		return nil
+	if c == nil || m.Engine != script.EngineLua {
+		return nil // only Lua says which lines a call executes
 	}
 	added := part{m, p, lua.NewCoverage()}
 	c.parts = append(c.parts, added)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/offline"
 	"github.com/scriptorium-dev/scriptorium/script"
 	"github.com/scriptorium-dev/scriptorium/script/expect"
@@ -88,18 +89,18 @@ type Options struct {
 
 // Run compiles the scripts of the suites, and runs the cases on all processors. It calls done for each result, in the
 // order of the cases. A script that does not compile is an error that names its place.
-func Run(ctx context.Context, e engine.Engine, suites []Suite, o Options, done func(*Result)) error {
+func Run(ctx context.Context, e *engines.Set, suites []Suite, o Options, done func(*Result)) error {
 	var all []*pending
 	var libraries offline.Libraries
 	for i := range suites {
 		s := &suites[i]
 		if s.Script.Settings.Libraries == nil { // else who calls has found them
-			if err := libraries.Resolve(e, s.Script); err != nil {
+			if err := libraries.Resolve(s.Script); err != nil {
 				return err
 			}
 		}
 		p, err := offline.Compile(e, &script.Edition{
-			Version: script.Version{Entrypoint: s.Script.Entrypoint}, Spec: s.Script.Settings.Spec, Source: s.Script.Source,
+			Version: script.Version{Engine: s.Script.Engine, Entrypoint: s.Script.Entrypoint}, Spec: s.Script.Settings.Spec, Source: s.Script.Source,
 		})
 		if err != nil {
 			return s.Script.Locate(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // unreachable is an API server that does not answer.
