@@ -83,8 +83,12 @@ func (s *Store) PastSource(ctx context.Context, digest script.Digest) ([]byte, e
 		return nil, gone // when it was removed, nobody knows
 	}
 	for kv := resp.Kvs[0]; ; kv = resp.Kvs[0] {
-		if script.DigestOf(kv.Value) == digest {
-			return kv.Value, nil
+		content, err := s.whole(ctx, digest, kv.Value)
+		if err != nil {
+			return nil, err
+		}
+		if script.DigestOf(content) == digest {
+			return content, nil
 		}
 		if kv.Version <= 1 {
 			return nil, gone
@@ -97,6 +101,12 @@ func (s *Store) PastSource(ctx context.Context, digest script.Digest) ([]byte, e
 
 // ReplaceSource implements registry.Checkup.
 func (s *Store) ReplaceSource(ctx context.Context, source registry.Source) error {
+	if len(source.Content) > chunkBytes {
+		if _, err := s.commit(ctx, "remove a source that is damaged", nil, []clientv3.Op{clientv3.OpDelete(s.keys.blob(source.Digest))}, nil); err != nil {
+			return err
+		}
+		return s.putChunked(ctx, source)
+	}
 	_, err := s.commit(ctx, "replace a source", nil, []clientv3.Op{
 		clientv3.OpPut(s.keys.touched(source.Digest), ""),
 		clientv3.OpPut(s.keys.blob(source.Digest), string(source.Content)),

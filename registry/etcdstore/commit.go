@@ -47,6 +47,9 @@ func (s *Store) Commit(ctx context.Context, c registry.Commit) (script.Revision,
 
 func (s *Store) commitOnce(ctx context.Context, c registry.Commit, lease clientv3.LeaseID) (script.Revision, error) {
 	ch, err := s.writes(c, lease)
+	if err == nil {
+		err = s.storeAhead(ctx, ch)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -210,7 +210,7 @@ func (s *Store) Source(ctx context.Context, digest script.Digest) ([]byte, error
 	if len(resp.Kvs) == 0 {
 		return nil, script.Errorf(script.NotFound, "digest", "there is no source %s", digest)
 	}
-	return resp.Kvs[0].Value, nil
+	return s.whole(ctx, digest, resp.Kvs[0].Value)
 }
 
 // opsPerTxn is how many reads go into one request; etcd allows 128.
@@ -232,7 +232,11 @@ func (s *Store) Sources(ctx context.Context, digests []script.Digest) ([]registr
 		}
 		for i, r := range resp.Responses {
 			if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
-				found = append(found, registry.Source{Digest: batch[i], Content: kvs[0].Value})
+				content, err := s.whole(ctx, batch[i], kvs[0].Value)
+				if err != nil {
+					return nil, err
+				}
+				found = append(found, registry.Source{Digest: batch[i], Content: content})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -141,6 +142,37 @@ func (s *Store) Blobs(ctx context.Context) iter.Seq2[registry.Blob, error] {
 				return
 			}
 		}
+		for digest, err := range s.orphans(ctx, at) {
+			if !yield(registry.Blob{Digest: digest, Touched: at}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// orphans yields the digests of contents that have chunks and no blob: whoever stored them did not come to an end.
+func (s *Store) orphans(ctx context.Context, at int64) iter.Seq2[script.Digest, error] {
+	return func(yield func(script.Digest, error) bool) {
+		var last script.Digest
+		for kv, err := range s.pages(ctx, "list parts of sources", s.keys.allChunks(), at, clientv3.WithKeysOnly(), clientv3.WithLimit(blobPage)) {
+			if err != nil {
+				yield(last, err)
+				return
+			}
+			text, _, _ := strings.Cut(string(kv.Key[len(s.keys.allChunks()):]), "/")
+			digest, err := script.ParseDigest("sha256:" + text)
+			if err != nil || digest == last {
+				continue
+			}
+			last = digest
+			resp, err := s.get(ctx, "read a source", s.keys.blob(digest), clientv3.WithRev(at), clientv3.WithCountOnly())
+			if err == nil && resp.Count > 0 {
+				continue
+			}
+			if !yield(digest, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 
@@ -154,7 +186,9 @@ func (s *Store) Discard(ctx context.Context, b registry.Blob) (bool, error) {
 			clientv3.Compare(clientv3.ModRevision(touched), "<", b.Touched+1),
 			clientv3.Compare(clientv3.ModRevision(s.keys.restored()), "<", b.Touched+1),
 		},
-		[]clientv3.Op{clientv3.OpDelete(s.keys.blob(b.Digest)), clientv3.OpDelete(touched)}, nil)
+		[]clientv3.Op{
+			clientv3.OpDelete(s.keys.blob(b.Digest)), clientv3.OpDelete(s.keys.chunks(b.Digest), clientv3.WithPrefix()), clientv3.OpDelete(touched),
+		}, nil)
 	if err != nil {
 		return false, err
 	}

@@ -16,6 +16,8 @@ import (
 // keys names what is stored, under one prefix:
 //
 //	blobs/<sha256>               source bytes, and contents of values
+//	                             or how many chunks have the content
+//	chunks/<sha256>/<n>          a part of a content of more than 1 MiB
 //	touched/<sha256>             empty; written by each commit that needs the
 //	                             blob, so that its mod revision tells the last
 //	versions/<tenant>/<name>/<n> scriptorium.script.v1.Version
@@ -66,6 +68,12 @@ type keys struct {
 func (k keys) blobs() string { return k.prefix + "blobs/" }
 
 func (k keys) blob(d script.Digest) string { return k.blobs() + hex.EncodeToString(d[:]) }
+
+func (k keys) chunks(d script.Digest) string { return k.allChunks() + hex.EncodeToString(d[:]) + "/" }
+
+func (k keys) allChunks() string { return k.prefix + "chunks/" }
+
+func (k keys) chunk(d script.Digest, n int) string { return fmt.Sprintf("%s%020d", k.chunks(d), n) }
 
 func (k keys) touched(d script.Digest) string {
 	return k.prefix + "touched/" + hex.EncodeToString(d[:])

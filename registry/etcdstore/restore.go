@@ -15,7 +15,11 @@ import (
 // PutSource implements registry.Store.
 func (s *Store) PutSource(ctx context.Context, source []byte) (script.Digest, error) {
 	digest := script.DigestOf(source)
-	_, err := s.commit(ctx, "store a source", nil, s.putBlob(registry.Source{Digest: digest, Content: source}), nil)
+	b := registry.Source{Digest: digest, Content: source}
+	if len(source) > chunkBytes {
+		return digest, s.putChunked(ctx, b)
+	}
+	_, err := s.commit(ctx, "store a source", nil, s.putBlob(b), nil)
 	return digest, err
 }
 
