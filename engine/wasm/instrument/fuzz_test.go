@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,7 +105,8 @@ func checkRewrite(t *testing.T, code []byte) {
 	h.left.Store(300_000)
 	_, wantErr := h.runtime.CompileModule(t.Context(), code)
 	compiled, err := h.runtime.CompileModule(t.Context(), m.Code)
-	if (err == nil) != (wantErr == nil) {
+	custom := wantErr != nil && strings.Contains(wantErr.Error(), "section custom") // it reads names; the rewriter drops faulty ones
+	if (err == nil) != (wantErr == nil) && !custom {
 		t.Fatalf("the original: %v, rewritten %v\n%x", wantErr, err, code)
 	}
 	if err != nil {
