@@ -47,8 +47,7 @@ func inspect(src engine.Source) (guest sandbox.Source, err error) {
 			return guest, err
 		}
 	}
-	guest = sandbox.Source{Imports: host, Initialize: initializeName, Functions: []string{alloc: allocName, entry: entrypoint, onResponse: ""}}
-	guest.Meter(m)
+	guest = sandbox.Source{Module: m, Imports: host, Initialize: initializeName, Functions: []string{alloc: allocName, entry: entrypoint, onResponse: ""}}
 	if _, ok := m.Exports[engine.OnResponse]; ok {
 		guest.Functions[onResponse] = engine.OnResponse
 	}

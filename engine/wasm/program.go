@@ -3,6 +3,7 @@ package wasm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -65,21 +66,34 @@ func checkArguments(inv *engine.Invocation) error {
 	return nil
 }
 
-// call passes the argument, calls the function and takes the result.
+// call calls the function, and logs what the module has left over.
 func (p *program) call(c *sandbox.Call, res *engine.Result) error {
-	s := &callState{}
-	c.State = s
+	err := p.answer(c, res)
+	finish(c)
+	if e, ok := errors.AsType[*script.Error](err); ok && e.Kind == script.Script {
+		if words := lastWords(c); words != "" {
+			e.Message = clip(e.Message + ": " + words)
+		}
+	}
+	return err
+}
+
+// null is the argument of a call without.
+var null = []byte("null")
+
+// answer passes the argument, calls the function and takes the result.
+func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
 	function := entry
 	if c.Inv.OnResponse {
 		if function = onResponse; !p.onResponse {
 			return nil
 		}
 	}
-	arg := []byte("null")
+	arg := null
 	if len(c.Inv.Args) == 1 {
 		arg = c.Inv.Args[0]
 	}
-	var stack [2]uint64
+	stack := c.Stack()
 	stack[0] = uint64(len(arg))
 	if err := c.Invoke(alloc, stack[:1]); err != nil {
 		return err
@@ -91,10 +105,9 @@ func (p *program) call(c *sandbox.Call, res *engine.Result) error {
 	c.ChargeBytes(len(arg))
 	c.Write(address, arg)
 	stack[0], stack[1] = uint64(address), uint64(len(arg))
-	if err := c.Invoke(function, stack[:]); err != nil {
+	if err := c.Invoke(function, stack[:2]); err != nil {
 		return err
 	}
-	s.flush(c)
 	address, length := uint32(stack[0]>>32), uint32(stack[0])
 	if length == 0 {
 		return nil

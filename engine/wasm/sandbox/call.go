@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,6 +37,7 @@ type Call struct {
 	asked    atomic.Bool
 	ask      func() // sets asked; made once
 	failure  *script.Error
+	stack    [4]uint64
 
 	maxMemory uint64
 	account   *account
@@ -114,7 +116,7 @@ func (c *Call) Failf(format string, args ...any) {
 func (c *Call) entered(mod api.Module) {
 	if c.module == nil {
 		c.module = mod
-		c.gas = mutable(mod, c.instance.of.source.Gas)
+		c.gas = mutable(mod, instrument.GasName)
 	}
 }
 
@@ -127,7 +129,7 @@ func mutable(mod api.Module, name string) api.MutableGlobal {
 // ends the call if there are none.
 func (c *Call) settle(left int64) int64 {
 	if err := c.look(); err != nil {
-		c.setGas(left)
+		c.gas.Set(uint64(left))
 		c.Fail(err)
 	}
 	n := min(c.later, max(slice, slice-left))
@@ -139,18 +141,7 @@ func (c *Call) settle(left int64) int64 {
 	return left
 }
 
-func (c *Call) setGas(n int64) {
-	if c.gas != nil {
-		c.gas.Set(uint64(n))
-	}
-}
-
-func (c *Call) left() int64 {
-	if c.gas == nil {
-		return 0
-	}
-	return int64(c.gas.Get())
-}
+func (c *Call) left() int64 { return int64(c.gas.Get()) }
 
 // look yields the call's turn if it is asked for, and says whether its time is up.
 func (c *Call) look() *script.Error {
@@ -178,7 +169,7 @@ func (c *Call) Charge(n int) {
 	if left < 0 {
 		left = c.settle(left)
 	}
-	c.setGas(left)
+	c.gas.Set(uint64(left))
 }
 
 // ChargeBytes charges for n bytes that were read or written.
@@ -188,14 +179,18 @@ func (c *Call) ChargeBytes(n int) { c.Charge(1 + n/bytesPerInstruction) }
 func (c *Call) used() engine.Used {
 	granted := int64(min(c.Limits.Instructions, 1<<62))
 	left := c.later
-	if !c.spent {
+	if c.gas != nil && !c.spent {
 		left += c.left()
 	}
 	return engine.Used{Instructions: uint64(min(max(granted-left, 0), granted)), Allocated: uint64(max(c.allocated, 0))}
 }
 
-// Started returns when the call began.
-func (c *Call) Started() time.Time { return c.started }
+// Epoch returns when the module was compiled, from when a monotonic clock may count.
+func (c *Call) Epoch() time.Time { return c.instance.of.epoch }
+
+// Outside says that a host function answers with what is of this call or changes. An instance whose Initialize has
+// asked for that serves one call alone.
+func (c *Call) Outside() { c.instance.outside = true }
 
 // Read returns n bytes of memory, which stay valid until the module runs again. It ends the call if they are not all there.
 func (c *Call) Read(address, n uint32) []byte {
@@ -217,6 +212,9 @@ func (c *Call) Write(address uint32, b []byte) {
 	}
 	c.instance.touch(address, len(b))
 }
+
+// Stack returns room for parameters and results, which is used again by each call.
+func (c *Call) Stack() []uint64 { return c.stack[:] }
 
 // Invoke calls the function with the index in Source.Functions: its parameters are in stack, and its results afterwards.
 func (c *Call) Invoke(function int, stack []uint64) error {

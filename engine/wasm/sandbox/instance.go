@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -70,7 +71,10 @@ func (i *instance) prepare(reuse bool) error {
 	c := &i.call
 	if i.module != nil {
 		c.attach(i)
-		return c.grow(0, i.memory.length())
+		if err := c.grow(0, i.memory.length()); err != nil {
+			return err
+		}
+		return nil
 	}
 	if err := i.instantiate(); err != nil {
 		return err
@@ -107,11 +111,11 @@ func (i *instance) instantiate() error {
 	}
 	i.module = mod
 	i.functions = make([]api.Function, len(m.source.Functions))
-	i.globals = make([]api.MutableGlobal, len(m.source.Globals))
-	for n, name := range m.source.Globals {
+	i.globals = make([]api.MutableGlobal, len(m.source.Module.MutableGlobals))
+	for n, name := range m.source.Module.MutableGlobals {
 		i.globals[n] = mutable(mod, name)
 	}
-	i.gas, i.stack = mutable(mod, m.source.Gas), mutable(mod, m.source.Stack)
+	i.gas, i.stack = mutable(mod, instrument.GasName), mutable(mod, instrument.StackName)
 	for n, name := range m.source.Touched {
 		if name != "" {
 			i.touched[n] = mutable(mod, name)
@@ -131,10 +135,8 @@ func (c *Call) attach(i *instance) {
 	c.module, c.gas = i.module, i.gas
 	n := min(c.later, slice)
 	c.later -= n
-	c.setGas(n)
-	if i.stack != nil {
-		i.stack.Set(uint64(uint32(i.of.source.StackBytes)))
-	}
+	c.gas.Set(uint64(n))
+	i.stack.Set(uint64(uint32(i.of.source.Module.Stack)))
 }
 
 // function returns an exported function, nil if there is none.

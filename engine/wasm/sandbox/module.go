@@ -6,34 +6,21 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
-)
-
-// The function that a metered module imports and calls when its instructions are used up.
-const (
-	MeterModule   = "scriptorium_meter"
-	MeterFunction = "refill"
 )
 
 // Source is a module to compile.
 type Source struct {
-	Code []byte // metered
-	// Gas is the exported i64 global with the instructions that are left, and Stack the exported i32 global with
-	// the bytes of stack that calls may still take, StackBytes at the beginning. They may be empty in tests.
-	Gas, Stack string
-	StackBytes int32
-	// Globals are the exported names of all other globals that can be changed.
-	Globals []string
+	Module *instrument.Module
 	// Touched are two exported globals that name the pages of memory that were written to, see
 	// engine/wasm/pages; empty if nothing tells.
 	Touched [2]string
-	// Reusable says that memory and Globals are all that a call can change.
-	Reusable bool
-
 	Imports    []Import
 	Initialize string   // the function that each instance runs first; it need not exist
 	Functions  []string // exports that calls call, by their index; one that does not exist cannot be called
@@ -56,6 +43,7 @@ type Module struct {
 	name     string
 	pages    uint64 // of memory at the beginning
 	size     int
+	epoch    time.Time
 	closed   atomic.Bool
 }
 
@@ -66,8 +54,7 @@ func (s *Sandbox) Compile(src Source) (m *Module, err error) {
 			m, err = nil, &script.Error{Kind: script.Script, Message: "the module cannot be compiled", Err: fmt.Errorf("panic: %v", r)}
 		}
 	}()
-	m = &Module{sandbox: s, source: src}
-	m.source.Code = nil
+	m = &Module{sandbox: s, source: src, epoch: time.Now()}
 	if err := m.compile(src); err != nil {
 		return nil, err
 	}
@@ -78,7 +65,7 @@ func (s *Sandbox) Compile(src Source) (m *Module, err error) {
 func (m *Module) compile(src Source) error {
 	ctx := context.Background()
 	if m.sandbox.cache != nil {
-		dir, done := m.sandbox.cache.open(src.Code)
+		dir, done := m.sandbox.cache.open(src.Module.Code)
 		if files, err := wazero.NewCompilationCacheWithDir(dir); err == nil {
 			err = m.compileWith(ctx, src, runtimeConfig(false).WithCompilationCache(files))
 			done(err == nil)
@@ -101,7 +88,7 @@ func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 
 func (m *Module) compileWith(ctx context.Context, src Source, config wazero.RuntimeConfig) error {
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	compiled, err := m.runtime.CompileModule(ctx, src.Code)
+	compiled, err := m.runtime.CompileModule(ctx, src.Module.Code)
 	if err == nil {
 		m.compiled = compiled
 		err = m.link(ctx, src.Imports)
@@ -111,10 +98,11 @@ func (m *Module) compileWith(ctx context.Context, src Source, config wazero.Runt
 		return compileError(err)
 	}
 	m.name = compiled.Name()
-	for _, memory := range compiled.ExportedMemories() {
-		m.pages = uint64(memory.Min())
-	}
-	m.size = moduleBytes + codeFactor*len(src.Code)
+	m.pages = uint64(src.Module.MemoryMin)
+	m.size = moduleBytes + codeFactor*len(src.Module.Code)
+	meta := *src.Module // its code is not needed any more
+	meta.Code = nil
+	m.source.Module = &meta
 	return nil
 }
 
@@ -126,7 +114,7 @@ const (
 // refillImport is what metered modules call when gas is below 0: it gets gas, and returns the gas to go on with.
 func refillImport() Import {
 	return Import{
-		Module: MeterModule, Name: MeterFunction, Params: []ValueType{I64}, Results: []ValueType{I64},
+		Module: instrument.MeterModule, Name: instrument.RefillName, Params: []ValueType{I64}, Results: []ValueType{I64},
 		Call: func(c *Call, stack []uint64) { stack[0] = uint64(c.settle(int64(stack[0]))) },
 	}
 }
@@ -179,4 +167,20 @@ func (m *Module) Size() int { return m.size + m.sandbox.pool.bytesOf(m) }
 func (m *Module) Close() {
 	m.closed.Store(true)
 	m.sandbox.pool.forget(m)
+}
+
+// Check reports whether src compiles, without making machine code or running any of it.
+func Check(src Source) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &script.Error{Kind: script.Script, Message: "the module cannot be compiled", Err: fmt.Errorf("panic: %v", r)}
+		}
+	}()
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, runtimeConfig(true))
+	defer func() { _ = r.Close(ctx) }()
+	if _, err := r.CompileModule(ctx, src.Module.Code); err != nil {
+		return compileError(err)
+	}
+	return nil
 }

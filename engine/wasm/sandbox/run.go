@@ -20,7 +20,7 @@ func (m *Module) Run(ctx context.Context, inv *engine.Invocation, reuse bool, re
 		return lateError(ctx.Err())
 	}
 	// What is the same at each run, for example in a test, must not depend on the run that made the image.
-	reuse = reuse && m.source.Reusable && inv.Clock == nil && inv.Random == nil
+	reuse = reuse && m.source.Module.Resettable && inv.Clock == nil && inv.Random == nil
 	i := m.take(inv.Tenant, reuse)
 	i.call.begin(ctx, m.sandbox, inv)
 	err := i.run(reuse, res, body)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -45,8 +46,10 @@ func (c *Call) trap(text string) *script.Error {
 	if at := strings.LastIndex(what, "wasm error: "); at >= 0 {
 		what = what[at+len("wasm error: "):]
 	}
-	if what == "stack overflow" {
-		return script.Errorf(script.Limit, "", "calls are nested too deep")
+	if stack := c.instance.stack; what == "stack overflow" || stack != nil && int32(stack.Get()) < 0 {
+		e := script.Errorf(script.Limit, "", "calls are nested too deep: they may take %d KiB of stack together", c.instance.of.source.Module.Stack>>10)
+		e.Stack = c.stackOf(text)
+		return e
 	}
 	if known := words[what]; known != "" {
 		what = known
@@ -76,7 +79,7 @@ func (c *Call) stackOf(text string) (stack []script.Frame) {
 			break
 		}
 		name = strings.TrimPrefix(name[:at[0]], c.instance.of.name+".")
-		if strings.HasPrefix(name, MeterModule+".") {
+		if strings.HasPrefix(name, instrument.MeterModule+".") {
 			continue
 		}
 		name = strings.ToValidUTF8(name[:min(len(name), script.MaxFunctionBytes)], "")
