@@ -33,7 +33,7 @@ func inspect(src engine.Source) (guest sandbox.Source, err error) {
 		return guest, script.Errorf(script.Invalid, "entrypoint", "has %d bytes: at most %d are allowed", len(src.Entrypoint), script.MaxEntrypointBytes)
 	}
 	// One page more than there may be: the sandbox needs it to make memory shorter again.
-	m, err := instrument.Rewrite(src.Code, instrument.Options{MaxMemoryPages: sandbox.MaxMemory/sandbox.PageBytes + 1})
+	m, err := instrument.Rewrite(src.Code, instrument.Options{MaxMemoryPages: sandbox.MaxMemory/sandbox.PageBytes + 1, TrackWrites: true})
 	if err != nil {
 		return guest, err
 	}

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"math/bits"
+
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 )
 
 // image is an instance's state after Initialize. It is shared and not changed.
@@ -12,11 +14,10 @@ type image struct {
 	bytes   int
 }
 
-// blockBytes is the unit in which memory is reset.
-const blockBytes = 4096
-
-// bytesBeyond is how many bytes behind a block a store that begins in it can write: one of 16 bytes.
-const bytesBeyond = 15
+const (
+	blockBytes  = instrument.WriteBlock // the unit in which memory is reset
+	bytesBeyond = instrument.WriteBeyond
+)
 
 // capture copies the state of an instance.
 func (i *instance) capture() *image {
@@ -35,37 +36,31 @@ func (i *instance) capture() *image {
 	return img
 }
 
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func isZero(b []byte) bool { return [blockBytes]byte(b) == [blockBytes]byte{} }
 
 // forgetWrites begins to note what is written.
 func (i *instance) forgetWrites() {
-	for _, t := range i.touched {
+	for _, t := range i.writes {
 		if t != nil {
 			t.Set(0)
 		}
 	}
-	i.hostDirty = i.hostDirty[:0]
+	i.hostWrites = i.hostWrites[:0]
 }
 
 // touch notes that a host function wrote.
 func (i *instance) touch(address uint32, n int) {
-	i.hostDirty = append(i.hostDirty, span{uint64(address), uint64(address) + uint64(n)})
+	i.hostWrites = append(i.hostWrites, span{uint64(address), uint64(address) + uint64(n)})
 }
 
-// restore brings all of an instance's state to the image. It reports whether that can be done.
+// restore brings all of an instance's state to the image, whatever it is. It reports whether that can be done.
 func (i *instance) restore(img *image) bool {
+	i.clean(&image{}) // a page less, and one that is back, would else not be zeros
 	if !i.memory.resize(i, img.length) {
 		return false
 	}
-	for n, block := range img.blocks {
-		setBlock(i.memory.buffer[n*blockBytes:][:blockBytes], block)
+	for n := range img.blocks {
+		setBlock(i.memory.buffer, uint64(n), img)
 	}
 	for n, g := range i.globals {
 		g.Set(img.globals[n])
@@ -74,32 +69,15 @@ func (i *instance) restore(img *image) bool {
 	return true
 }
 
-func setBlock(to, from []byte) {
-	if from == nil {
-		clear(to)
-	} else {
-		copy(to, from)
-	}
-}
-
-// reset brings an instance back to its image, by what was written if that is known. It reports whether it did.
+// reset brings an instance back to its image. It reports whether it did.
 func (i *instance) reset() bool {
 	img := i.image
 	if img == nil {
 		return false
 	}
-	if i.touched[0] == nil || i.touched[1] == nil {
-		return i.restore(img)
-	}
-	low, high := i.touched[0].Get(), i.touched[1].Get()
+	i.clean(img)
 	if !i.memory.resize(i, img.length) {
 		return false
-	}
-	i.resetBlocks(low, high)
-	for _, s := range i.hostDirty {
-		for n := s.from / blockBytes; n*blockBytes < min(s.to, img.length); n++ {
-			i.resetBlock(n)
-		}
 	}
 	for n, g := range i.globals {
 		g.Set(img.globals[n])
@@ -108,32 +86,61 @@ func (i *instance) reset() bool {
 	return true
 }
 
-// resetBlocks resets the blocks whose number has its low 6 bits in the set low and the next 6 bits in the set high.
-func (i *instance) resetBlocks(low, high uint64) {
-	total := uint64(len(i.image.blocks))
+// clean makes memory as it is in the image, and zeros beyond, by what was written if that is known.
+func (i *instance) clean(img *image) {
+	mem := i.memory.buffer
+	total := uint64(len(mem) / blockBytes)
+	if i.writes[0] == nil || i.writes[1] == nil {
+		for n := range total {
+			setBlock(mem, n, img)
+		}
+		return
+	}
+	low, high := i.writes[0].Get(), i.writes[1].Get()
 	for first := uint64(0); first < total; first += 64 * 64 {
 		for h := high; h != 0; h &= h - 1 {
 			base := first + 64*uint64(bits.TrailingZeros64(h))
-			if base >= total {
-				break
-			}
 			for l := low; l != 0; l &= l - 1 {
 				if n := base + uint64(bits.TrailingZeros64(l)); n < total {
-					i.resetBlock(n)
+					setBlock(mem, n, img)
+					setBeyond(mem, n+1, img)
 				}
 			}
 		}
 	}
+	for _, s := range i.hostWrites {
+		for n := s.from / blockBytes; n*blockBytes < s.to; n++ {
+			setBlock(mem, n, img)
+		}
+	}
 }
 
-// resetBlock resets a block and what a store in it may have written behind it.
-func (i *instance) resetBlock(n uint64) {
-	setBlock(i.memory.buffer[n*blockBytes:][:blockBytes], i.image.blocks[n])
-	if n++; n < uint64(len(i.image.blocks)) {
-		behind := i.image.blocks[n]
-		if behind != nil {
-			behind = behind[:bytesBeyond]
-		}
-		setBlock(i.memory.buffer[n*blockBytes:][:bytesBeyond], behind)
+// block returns what the image has in a block; nil for zeros.
+func (img *image) block(n uint64) []byte {
+	if n < uint64(len(img.blocks)) {
+		return img.blocks[n]
+	}
+	return nil
+}
+
+func setBlock(mem []byte, n uint64, img *image) {
+	to := mem[n*blockBytes:][:blockBytes]
+	if from := img.block(n); from != nil {
+		copy(to, from)
+	} else {
+		clear(to)
+	}
+}
+
+// setBeyond resets what a store in the block before may have written in block n.
+func setBeyond(mem []byte, n uint64, img *image) {
+	if n*blockBytes >= uint64(len(mem)) {
+		return
+	}
+	to := mem[n*blockBytes:][:bytesBeyond]
+	if from := img.block(n); from != nil {
+		copy(to, from)
+	} else {
+		clear(to)
 	}
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"container/list"
 	"context"
+	"crypto/rand"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -16,14 +17,15 @@ import (
 type instance struct {
 	of        *Module
 	module    api.Module // nil until prepare
-	memory    *memory
+	memory    memory
 	functions []api.Function
 	gas       api.MutableGlobal
 	stack     api.MutableGlobal
 	globals   []api.MutableGlobal
-	touched   [2]api.MutableGlobal // nil if nothing tells what was written to
+	writes    [2]api.MutableGlobal // which blocks of memory were written to; nil if nothing tells
 	image     *image               // what it is reset to; nil if it is for one call
-	hostDirty []span               // what host functions wrote
+	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
+	hostWrites []span               // what host functions wrote
 	outside   bool                 // Initialize has used what is of its call
 	call      Call
 
@@ -54,14 +56,15 @@ const (
 
 type span struct{ from, to uint64 }
 
-// take returns an instance for a call of the tenant.
-func (m *Module) take(tenant string, reuse bool) *instance {
-	if reuse {
+// take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
+// another may be used for it, which is as if it were new.
+func (m *Module) take(tenant string, reuse, pooled bool) *instance {
+	if pooled {
 		if i := m.sandbox.pool.take(m, tenant); i != nil {
 			return i
 		}
 	}
-	i := &instance{of: m}
+	i := &instance{of: m, recycle: pooled && !reuse && !m.source.Module.HasStart}
 	i.call.instance = i
 	return i
 }
@@ -78,6 +81,9 @@ func (i *instance) prepare(reuse bool) error {
 	}
 	if err := i.instantiate(); err != nil {
 		return err
+	}
+	if !reuse && i.recycle {
+		i.base()
 	}
 	if reuse {
 		if img := i.of.sandbox.pool.image(i.of, c.Inv.Tenant); img != nil && i.restore(img) {
@@ -103,23 +109,22 @@ func (i *instance) instantiate() error {
 	if m.pages*PageBytes > c.maxMemory {
 		return script.Errorf(script.Limit, "limits.wasm.memory", "the module begins with %d KiB of memory, and may have %d: raise limits.wasm.memory", m.pages*PageBytes>>10, c.maxMemory>>10)
 	}
-	i.memory = &memory{call: c}
-	ctx := experimental.WithMemoryAllocator(context.Context(c), i.memory)
+	i.memory.call = c
+	ctx := experimental.WithMemoryAllocator(context.Context(c), &i.memory)
 	mod, err := m.runtime.InstantiateModule(ctx, m.compiled, moduleConfig)
 	if err := c.ended(err); err != nil {
 		return err
 	}
 	i.module = mod
-	i.functions = make([]api.Function, len(m.source.Functions))
-	i.globals = make([]api.MutableGlobal, len(m.source.Module.MutableGlobals))
-	for n, name := range m.source.Module.MutableGlobals {
-		i.globals[n] = mutable(mod, name)
+	if i.functions == nil {
+		i.functions = make([]api.Function, len(m.source.Functions))
+	}
+	for _, name := range m.source.Module.MutableGlobals {
+		i.globals = append(i.globals, mutable(mod, name))
 	}
 	i.gas, i.stack = mutable(mod, instrument.GasName), mutable(mod, instrument.StackName)
-	for n, name := range m.source.Touched {
-		if name != "" {
-			i.touched[n] = mutable(mod, name)
-		}
+	for n, name := range instrument.WritesNames() {
+		i.writes[n] = mutable(mod, name)
 	}
 	if c.module == nil { // else a start function has got its instructions by refill
 		c.attach(i)
@@ -127,8 +132,9 @@ func (i *instance) instantiate() error {
 	return nil
 }
 
-// moduleConfig is the same for all: no name, no start functions, no files.
-var moduleConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions()
+// moduleConfig is the same for all: no name, no start functions, no files. Nobody reads the source of random numbers: the
+// default one takes 10 µs to make.
+var moduleConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(rand.Reader)
 
 // attach gives the call the instance, and the instance the call's first instructions.
 func (c *Call) attach(i *instance) {
@@ -150,8 +156,14 @@ func (i *instance) function(n int) api.Function {
 // drop frees what the instance holds.
 func (i *instance) drop() {
 	i.of.sandbox.pool.leave(i)
+	i.close()
+	i.memory.buffer = nil
+}
+
+func (i *instance) close() {
 	if i.module != nil {
 		_ = i.module.Close(context.Background())
+		i.module = nil
 	}
 }
 
@@ -162,5 +174,33 @@ func (c *Call) end() {
 
 // give resets the instance and keeps it for the tenant's next call. It reports whether it did.
 func (m *Module) give(i *instance) bool {
-	return !m.closed.Load() && i.reset() && m.sandbox.pool.put(i)
+	switch {
+	case m.closed.Load():
+		return false
+	case i.recycle:
+		base := m.base.Load()
+		if base == nil {
+			return false
+		}
+		i.clean(base)
+		i.close()
+		i.memory.buffer = i.memory.buffer[:0]
+		clear(i.functions)
+		i.globals, i.hostWrites, i.outside = i.globals[:0], i.hostWrites[:0], false
+	case !i.reset():
+		return false
+	}
+	return m.sandbox.pool.put(i)
+}
+
+// base notes how memory is in a new instance, before anything has run: zeros and the data of the module.
+func (i *instance) base() {
+	if i.of.base.Load() == nil {
+		img := i.capture()
+		img.globals = nil
+		i.of.base.CompareAndSwap(nil, img)
+	}
+	if i.user.module == nil {
+		i.of.sandbox.pool.join(i.call.Inv.Tenant, i)
+	}
 }

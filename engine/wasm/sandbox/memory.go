@@ -43,14 +43,13 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.buffer
 }
 
-// resize makes memory as long as it was, with zeros in what is new. It reports whether it can: wazero has no way to
+// resize makes memory as long as it was. What is cut off has to be zeros. It reports whether it can: wazero has no way to
 // make memory shorter but to grow it by a page and be given less, which takes a module that could have one page more.
 func (m *memory) resize(i *instance, length uint64) bool {
 	switch before := m.length(); {
 	case before == length:
 		return true
 	case before > length:
-		clear(m.buffer[length:])
 		m.next = m.buffer[:length:cap(m.buffer)]
 		_, ok := i.module.Memory().Grow(1)
 		m.next = nil
@@ -62,7 +61,7 @@ func (m *memory) resize(i *instance, length uint64) bool {
 }
 
 // Free is experimental.LinearMemory's.
-func (m *memory) Free() { m.buffer = nil }
+func (m *memory) Free() {}
 
 func (m *memory) length() uint64 { return uint64(len(m.buffer)) }
 

@@ -18,9 +18,6 @@ import (
 // Source is a module to compile.
 type Source struct {
 	Module *instrument.Module
-	// Touched are two exported globals that name the pages of memory that were written to, see
-	// engine/wasm/pages; empty if nothing tells.
-	Touched [2]string
 	Imports    []Import
 	Initialize string   // the function that each instance runs first; it need not exist
 	Functions  []string // exports that calls call, by their index; one that does not exist cannot be called
@@ -45,6 +42,7 @@ type Module struct {
 	size     int
 	epoch    time.Time
 	closed   atomic.Bool
+	base     atomic.Pointer[image] // how memory is in a new instance; nil if none was seen
 }
 
 // Compile makes a module ready to run. It runs nothing of it.

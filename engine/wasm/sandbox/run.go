@@ -19,9 +19,10 @@ func (m *Module) Run(ctx context.Context, inv *engine.Invocation, reuse bool, re
 		res.Reset()
 		return lateError(ctx.Err())
 	}
-	// What is the same at each run, for example in a test, must not depend on the run that made the image.
+	asked := reuse
+	// What is to be the same at each run, for example in a test, must not depend on the run that made the image.
 	reuse = reuse && m.source.Module.Resettable && inv.Clock == nil && inv.Random == nil
-	i := m.take(inv.Tenant, reuse)
+	i := m.take(inv.Tenant, reuse, reuse == asked)
 	i.call.begin(ctx, m.sandbox, inv)
 	err := i.run(reuse, res, body)
 	if inv.Used != nil {
@@ -34,7 +35,7 @@ func (m *Module) Run(ctx context.Context, inv *engine.Invocation, reuse bool, re
 		return err
 	}
 	i.call.end()
-	if !reuse || !m.give(i) {
+	if !m.give(i) {
 		i.drop()
 	}
 	return nil
