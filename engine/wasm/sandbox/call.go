@@ -93,7 +93,6 @@ func (c *Call) begin(ctx context.Context, s *Sandbox, inv *engine.Invocation) {
 	}
 }
 
-
 // stopped is what a host function panics with to end a call; Call.failure says why.
 type stopped struct{}
 
