@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -156,7 +157,7 @@ func randomGet(c *sandbox.Call, stack []uint64) uint64 {
 	var buf [randomAtOnce]byte
 	for n > 0 {
 		part := buf[:min(n, randomAtOnce)]
-		c.Charge(hostCost + len(part)/digestBytesPerCharge)
+		c.Charge(hostCost + len(part)/slowBytes)
 		if source := c.Inv.Random; source != nil {
 			for rest := part; len(rest) > 0; {
 				var number [8]byte
@@ -204,7 +205,7 @@ func fdWrite(c *sandbox.Call, stack []uint64) uint64 {
 	for i := range n {
 		vector := c.Read(vectors+8*i, 8)
 		piece := c.Read(binary.LittleEndian.Uint32(vector), binary.LittleEndian.Uint32(vector[4:]))
-		c.Charge(1 + len(piece)/logBytesPerCharge)
+		c.Charge(1 + len(piece)/slowBytes)
 		out.write(c, outLevel(fd), piece)
 		written += uint32(len(piece))
 	}
@@ -233,7 +234,7 @@ func (o *output) write(c *sandbox.Call, level engine.Level, piece []byte) {
 		if end >= 0 {
 			part = piece[:end]
 		}
-		if room := maxLogLine - len(o.line); len(part) > room {
+		if room := hostapi.MaxLine - len(o.line); len(part) > room {
 			part, end = part[:room], -1
 			piece = piece[room:]
 			o.line = append(o.line, part...)
@@ -263,7 +264,9 @@ func (o *output) flush(c *sandbox.Call, level engine.Level) {
 		o.panic = line
 	}
 	if c.Inv.Host != nil {
-		c.Inv.Host.Log(c.Inv, level, visible(line))
+		var visible hostapi.Line
+		visible.Text(line)
+		c.Inv.Host.Log(c.Inv, level, visible.String())
 	}
 }
 
