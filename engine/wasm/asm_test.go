@@ -158,6 +158,9 @@ var opcodes = map[string]struct {
 	"i32.add": {[]byte{0x6a}, ""}, "i32.sub": {[]byte{0x6b}, ""}, "i32.mul": {[]byte{0x6c}, ""}, "i32.div_u": {[]byte{0x6e}, ""}, "i32.and": {[]byte{0x71}, ""},
 	"i32.rem_u": {[]byte{0x70}, ""}, "i32.shl": {[]byte{0x74}, ""}, "i64.add": {[]byte{0x7c}, ""}, "i64.or": {[]byte{0x84}, ""}, "i64.shl": {[]byte{0x86}, ""},
 	"i32.wrap_i64": {[]byte{0xa7}, ""}, "i64.extend_i32_u": {[]byte{0xad}, ""}, "f64.convert_i32_u": {[]byte{0xb8}, ""}, "ref.func": {[]byte{0xd2}, "u"},
+	"i64.mul": {[]byte{0x7e}, ""}, "i64.shr_u": {[]byte{0x88}, ""}, "f32.demote_f64": {[]byte{0xb6}, ""}, "i64x2.splat": {[]byte{0xfd, 18}, ""},
+	"i32.store16": {[]byte{0x3b}, "m"}, "i64.store8": {[]byte{0x3c}, "m"}, "i64.store16": {[]byte{0x3d}, "m"}, "i64.store32": {[]byte{0x3e}, "m"},
+	"f32.store": {[]byte{0x38}, "m"}, "v128.store": {[]byte{0xfd, 11}, "m"},
 	"ref.null": {[]byte{0xd0, 0x70}, ""}, "memory.copy": {[]byte{0xfc, 10, 0, 0}, ""}, "memory.fill": {[]byte{0xfc, 11, 0}, ""},
 	"i32.trunc_f64_u": {[]byte{0xab}, ""}, "f64.const": {[]byte{0x44}, "F"}, "f64.eq": {[]byte{0x61}, ""},
 }
