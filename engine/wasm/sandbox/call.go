@@ -38,6 +38,7 @@ type Call struct {
 	ask      func() // sets asked; made once
 	failure  *script.Error
 	stack    [4]uint64
+	frames   []engine.Frame // of the last sample
 
 	maxMemory uint64
 	account   *account
@@ -131,7 +132,7 @@ func (c *Call) settle(left int64) int64 {
 		c.gas.Set(uint64(left))
 		c.Fail(err)
 	}
-	n := min(c.later, max(slice, slice-left))
+	n := min(c.later, max(c.slice()-left, 0))
 	left, c.later = left+n, c.later-n
 	if left < 0 {
 		c.spent = true

@@ -136,7 +136,7 @@ var moduleConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().Wi
 // attach gives the call the instance, and the instance the call's first instructions.
 func (c *Call) attach(i *instance) {
 	c.module, c.gas = i.module, i.gas
-	n := min(c.later, slice)
+	n := min(c.later, c.slice())
 	c.later -= n
 	c.gas.Set(uint64(n))
 	i.stack.Set(uint64(uint32(i.of.source.Module.Stack)))

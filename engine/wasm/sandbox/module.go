@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -143,8 +144,12 @@ func (m *Module) link(ctx context.Context, imports []Import) error {
 			call(c, stack)
 		}), i.Params, i.Results).WithName(i.Name).Export(i.Name)
 	}
-	for _, b := range byModule {
-		if _, err := b.Instantiate(ctx); err != nil {
+	for name, b := range byModule {
+		linking := ctx
+		if name == instrument.MeterModule {
+			linking = experimental.WithFunctionListenerFactory(ctx, sampler{})
+		}
+		if _, err := b.Instantiate(linking); err != nil {
 			return err
 		}
 	}
