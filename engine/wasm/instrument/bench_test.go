@@ -33,6 +33,7 @@ func kernels() map[string][]byte {
 func overhead(b *testing.B, code []byte, function string, arg uint64) {
 	h := newHost(b)
 	h.slice = 1_000_000
+	h.left.Store(1 << 50)
 	wasi_snapshot_preview1.MustInstantiate(b.Context(), h.runtime)
 	var fastest [2]time.Duration
 	var functions [2]api.Function
