@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -82,7 +83,7 @@ func (i *instance) prepare(reuse bool) error {
 	if !reuse && i.recycle {
 		i.base()
 	}
-	if reuse {
+	if reuse && !i.holdsReferences() {
 		if img := i.of.sandbox.pool.image(i.of, c.Inv.Tenant); img != nil && i.restore(img) {
 			i.image = img
 			i.of.sandbox.pool.join(c.Inv.Tenant, i)
@@ -94,11 +95,23 @@ func (i *instance) prepare(reuse bool) error {
 			return err
 		}
 	}
+	if setup := i.of.source.Setup; setup != nil {
+		if err := setup(c); err != nil {
+			return err
+		}
+	}
 	if reuse && !i.outside {
 		i.image = i.capture()
 		i.of.sandbox.pool.join(c.Inv.Tenant, i)
 	}
 	return nil
+}
+
+// holdsReferences reports whether a global can hold a function. One of another instance would run in that.
+func (i *instance) holdsReferences() bool {
+	return slices.ContainsFunc(i.globals, func(g api.MutableGlobal) bool {
+		return g.Type() != I32 && g.Type() != I64 && g.Type() != F32 && g.Type() != F64
+	})
 }
 
 func (i *instance) instantiate() error {

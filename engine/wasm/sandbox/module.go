@@ -20,8 +20,11 @@ import (
 type Source struct {
 	Module     *instrument.Module
 	Imports    []Import
-	Initialize string   // the function that each instance runs first; it need not exist
-	Functions  []string // exports that calls call, by their index; one that does not exist cannot be called
+	Initialize string // the function that each instance runs first; it need not exist
+	// Setup, if it is not nil, is called for each instance after Initialize. What it does is part of what an instance
+	// is reset to.
+	Setup     func(c *Call) error
+	Functions []string // exports that calls call, by their index; one that does not exist cannot be called
 }
 
 // Import is a function that a module may import.
