@@ -29,7 +29,7 @@ type fn struct {
 	code   string
 }
 
-var valueCodes = map[string]byte{"i32": 0x7f, "i64": 0x7e, "f32": 0x7d, "f64": 0x7c, "v128": 0x7b}
+var valueCodes = map[string]byte{"i32": 0x7f, "i64": 0x7e, "f32": 0x7d, "f64": 0x7c, "v128": 0x7b, "funcref": 0x70}
 
 func u32(v int) []byte { return binary.AppendUvarint(nil, uint64(v)) }
 
@@ -92,7 +92,11 @@ func (g guest) bytes(tb testing.TB) []byte {
 	}
 	for _, line := range g.globals {
 		typ, value, _ := strings.Cut(line, " ")
-		globals = append(globals, join([]byte{valueCodes[typ], 1}, assemble(tb, typ+".const "+value), []byte{0x0b}))
+		init := typ + ".const " + value
+		if typ == "funcref" {
+			init = "ref.null"
+		}
+		globals = append(globals, join([]byte{valueCodes[typ], 1}, assemble(tb, init), []byte{0x0b}))
 	}
 	for at, text := range g.data {
 		data = append(data, join([]byte{0}, assemble(tb, fmt.Sprint("i32.const ", at)), []byte{0x0b}, sized([]byte(text))))
@@ -161,7 +165,7 @@ var opcodes = map[string]struct {
 	"i64.mul": {[]byte{0x7e}, ""}, "i64.shr_u": {[]byte{0x88}, ""}, "f32.demote_f64": {[]byte{0xb6}, ""}, "i64x2.splat": {[]byte{0xfd, 18}, ""},
 	"i32.store16": {[]byte{0x3b}, "m"}, "i64.store8": {[]byte{0x3c}, "m"}, "i64.store16": {[]byte{0x3d}, "m"}, "i64.store32": {[]byte{0x3e}, "m"},
 	"f32.store": {[]byte{0x38}, "m"}, "v128.store": {[]byte{0xfd, 11}, "m"},
-	"ref.null": {[]byte{0xd0, 0x70}, ""}, "memory.copy": {[]byte{0xfc, 10, 0, 0}, ""}, "memory.fill": {[]byte{0xfc, 11, 0}, ""},
+	"ref.is_null": {[]byte{0xd1}, ""}, "ref.null": {[]byte{0xd0, 0x70}, ""}, "memory.copy": {[]byte{0xfc, 10, 0, 0}, ""}, "memory.fill": {[]byte{0xfc, 11, 0}, ""},
 	"i32.trunc_f64_u": {[]byte{0xab}, ""}, "f64.const": {[]byte{0x44}, "F"}, "f64.eq": {[]byte{0x61}, ""},
 }
 

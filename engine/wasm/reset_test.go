@@ -2,8 +2,11 @@ package wasm_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
 )
 
 // TestNothingSurvives leaves a mark in all that a call can write to, and looks for it in the next one.
@@ -31,6 +34,7 @@ func TestNothingSurvives(t *testing.T) {
 		"global":       {"global.get 1", "i32.const 1 global.set 1"},
 		"wide global":  {"global.get 2 i32.wrap_i64", "i64.const 1 global.set 2"},
 		"bump pointer": {"global.get 0 i32.const 65540 i32.eq i32.eqz", ""},
+		"reference":    {"global.get 3 ref.is_null i32.eqz", "ref.func 3 global.set 3"},
 		"table":        {"i32.const 1 i32.const 0 call_indirect 4", "i32.const 0 ref.func 3 table.set 0"},
 		"argument":     {"i32.const 65600 i32.load 0", "i32.const 65600 local.get 0 i32.store 0"},
 	} {
@@ -38,12 +42,10 @@ func TestNothingSurvives(t *testing.T) {
 			look := strings.ReplaceAll(c.look, "memory.size 17", "memory.size i32.const 17")
 			g := handle(look + " " + fmt.Sprintf(answer, c.leave))
 			g.memory, g.data = []byte{0, 17}, map[int]string{clean: `"clean"`, dirty: `"dirty"`, 1040: "."}
-			g.globals = []string{"i32 65536", "i32 0", "i64 0"}
+			g.globals = []string{"i32 65536", "i32 0", "i64 0", "funcref null"}
 			g.funcs = append(g.funcs,
 				fn{typ: "i32 > i32", code: "i32.const 0"}, fn{typ: "i32 > i32", code: "i32.const 1"}, fn{typ: "i32 > i32", code: "i32.const 1"})
-			if name == "table" {
-				g.tables, g.elems = []byte{1, 0x70, 0, 2}, []int{2, 3}
-			}
+			g.tables, g.elems = []byte{1, 0x70, 0, 2}, []int{2, 3}
 			for _, reuse := range []bool{false, true} {
 				p := compile(t, newEngine(t), g.bytes(t), reuse)
 				for n := range 20 {
@@ -56,5 +58,97 @@ func TestNothingSurvives(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// seeded returns what _initialize has left: the code leaves 4 bytes at 2000, which handle returns as letters.
+func seeded(imports, code string) guest {
+	g := handle(`
+		i32.const 2001 i32.const 2000 i32.load8_u 0 i32.const 15 i32.and i32.const 97 i32.add i32.store8 100
+		i32.const 2001 i32.const 2001 i32.load8_u 0 i32.const 15 i32.and i32.const 97 i32.add i32.store8 101
+		i32.const 2001 i32.const 2002 i32.load8_u 0 i32.const 15 i32.and i32.const 97 i32.add i32.store8 102
+		i32.const 2001 i32.const 2003 i32.load8_u 0 i32.const 15 i32.and i32.const 97 i32.add i32.store8 103
+		i32.const 2100 i32.const 34 i32.store8 0 i32.const 2105 i32.const 34 i32.store8 0
+		` + give("2100", "6"))
+	g.imports = []string{imports}
+	g.funcs = append(g.funcs, fn{export: "_initialize", typ: ">", code: code})
+	return g
+}
+
+// TestInstancesAreOfOneTenant: an instance is made by what _initialize draws at random.
+func TestInstancesAreOfOneTenant(t *testing.T) {
+	code := seeded("wasi_snapshot_preview1 random_get i32 i32 > i32", "i32.const 2000 i32.const 4 call 0 drop").bytes(t)
+	e := newEngine(t)
+	p := compile(t, e, code, true)
+	ask := func(p engine.Program, tenant string) string {
+		inv := invocation()
+		inv.Tenant = tenant
+		got, err := run(t, p, inv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	seen := map[string]string{}
+	for range 3 {
+		for n := range 20 {
+			tenant := fmt.Sprint("tenant-", n)
+			got := ask(p, tenant)
+			if seen[tenant] == "" {
+				seen[tenant] = got
+			} else if seen[tenant] != got {
+				t.Errorf("%s had an instance with %s, and then one with %s", tenant, seen[tenant], got)
+			}
+		}
+	}
+	values := map[string]bool{}
+	for _, v := range seen {
+		values[v] = true
+	}
+	if len(values) < 15 { // of 65,536 possible ones
+		t.Errorf("20 tenants have only %d instances", len(values))
+	}
+	if p.Size() <= compile(t, newEngine(t), code, true).Size() {
+		t.Error("the size does not count the instances that wait")
+	}
+	p.Close()
+	if again := ask(p, "tenant-0"); again == seen["tenant-0"] {
+		t.Error("a closed program has kept its instances")
+	}
+	fresh := compile(t, e, code, false)
+	values = map[string]bool{}
+	for range 20 {
+		values[ask(fresh, "acme")] = true
+	}
+	if len(values) < 15 {
+		t.Errorf("20 calls without reuse had only %d instances", len(values))
+	}
+}
+
+// TestSetRandom: what a call draws is the call's, also if instances are reused.
+func TestSetRandom(t *testing.T) {
+	p := compile(t, newEngine(t), seeded("wasi_snapshot_preview1 random_get i32 i32 > i32", "i32.const 2000 i32.const 4 call 0 drop").bytes(t), true)
+	results := map[string]bool{}
+	for n := range uint64(40) {
+		inv := invocation()
+		inv.Random = rand.NewPCG(n/2, 1)
+		got, err := run(t, p, inv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[got] = true
+	}
+	if len(results) > 20 || len(results) < 15 {
+		t.Errorf("20 seeds, twice each, led to %d results", len(results))
+	}
+}
+
+// TestConfigInInitialize: an instance that has read the config of a call does not serve another one.
+func TestConfigInInitialize(t *testing.T) {
+	p := compile(t, newEngine(t), seeded("scriptorium config i32 i32 > i32", "i32.const 1998 i32.const 100 call 0 drop").bytes(t), true)
+	for n := range 10 {
+		inv := invocation()
+		inv.Config = fmt.Appendf(nil, `{"%d":1}`, n)
+		want(t, p, inv, fmt.Sprintf(`"%cckb"`, 'a'+n))
 	}
 }
