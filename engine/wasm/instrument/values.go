@@ -14,7 +14,8 @@ type values struct {
 	locals  map[uint32]uint32
 	globals map[uint32]uint32
 	sums    map[[2]uint32]uint32 // of a value and a constant
-	consts  map[uint32]uint32    // the other way round: constants by their numbers
+	consts  map[uint32]uint32    // constants by their numbers
+	numbers map[uint32]uint32    // numbers of constants
 	tracked map[[2]uint32]bool   // values, and windows from them on
 }
 
@@ -97,10 +98,8 @@ func (v *values) step(in instr) {
 	case op == opGlobalSet:
 		set(&v.globals, in.index, v.pop())
 	case op == opI32Const:
-		n := v.fresh()
 		r := reader{buf: v.p.r.buf[:in.end], pos: in.imm}
-		set(&v.consts, n, uint32(r.signed(32)))
-		v.push(n)
+		v.push(v.constant(uint32(r.signed(32))))
 	case op == opI32Add:
 		v.add()
 	case op == opCall || op == opCallIndirect:
@@ -112,6 +111,17 @@ func (v *values) step(in instr) {
 	default:
 		v.replace(in.arity())
 	}
+}
+
+// constant returns the number of a constant.
+func (v *values) constant(c uint32) uint32 {
+	n, ok := v.numbers[c]
+	if !ok {
+		n = v.fresh()
+		set(&v.numbers, c, n)
+		set(&v.consts, n, c)
+	}
+	return n
 }
 
 // add numbers the sum of a value and a constant.

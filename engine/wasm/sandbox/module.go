@@ -110,7 +110,7 @@ func (m *Module) compileWith(ctx context.Context, src Source, config wazero.Runt
 
 const (
 	moduleBytes = 64 << 10 // of a module without code: host functions, types and names
-	codeFactor  = 6        // bytes of machine code and of what wazero keeps to decode it, for one of wasm
+	codeFactor  = 4        // bytes of machine code, some 3, and of what wazero keeps of the module, for one of wasm
 )
 
 // refillImport is what metered modules call when gas is below 0: it gets gas, and returns the gas to go on with.
