@@ -89,6 +89,22 @@ func (p *parser) tracked(f *function) bool {
 	return false
 }
 
+// trackingWork is what the runtime's compiler may have to do for tracking.
+func (p *parser) trackingWork(f *function) (work int) {
+	const perStore, perRange = 16, 12 // instructions
+	if !p.opt.TrackWrites {
+		return 0
+	}
+	for _, in := range f.code {
+		if _, ok := in.stores(); ok {
+			work += perStore
+		} else if in.writesRange() {
+			work += perRange
+		}
+	}
+	return work
+}
+
 func (in instr) writesRange() bool {
 	return in.op == opMisc && (in.sub == miscMemoryInit || in.sub == miscMemoryCopy || in.sub == miscMemoryFill)
 }
