@@ -104,6 +104,7 @@ func hostLog(c *sandbox.Call, stack []uint64) {
 	if n > hostapi.MaxLine+1 {
 		c.Read(uint32(stack[1]), n)
 	}
+	c.Charge(len(message)) // each byte is looked at, and may be escaped
 	check(c, "log", stateOf(c).agent.Log(levels[level], message))
 }
 

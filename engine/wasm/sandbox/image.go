@@ -7,6 +7,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 )
 
+// How memory is reset was measured for 17 pages of 64 KiB of which a call writes to 3 blocks of 4 KiB, on a busy virtual
+// machine with Linux 6.18 (go test -bench Call tells the last figure, which is of the whole call):
+//
+//	copy all of it                                                20 to 100 µs
+//	private mapping of a memfd, MADV_DONTNEED                     5 µs, and 250 µs for each block that is touched again
+//	the same, PAGEMAP_SCAN tells which blocks to copy             7 to 11 µs
+//	the module tracks its writes, and what it wrote is copied     0.9 µs, the call included
+//
+// Tracking makes the code of a Go guest half as large again, and not measurably slower than metering alone. It needs
+// no system call, so it also serves in processes that may make few.
+
 // image is an instance's state after Initialize. It is shared and not changed.
 type image struct {
 	length  uint64   // of memory

@@ -58,7 +58,7 @@ const (
 // another may be used for it, which is as if it were new.
 func (m *Module) take(tenant string, reuse, pooled bool) *instance {
 	if pooled {
-		if i := m.sandbox.pool.take(m, tenant); i != nil {
+		if i := m.sandbox.pool.take(user{m, tenant, reuse}); i != nil {
 			return i
 		}
 	}

@@ -121,6 +121,9 @@ func refillImport() Import {
 	}
 }
 
+// hostCallCost is what it costs to call a host function, besides what the function charges: some 100 ns.
+const hostCallCost = 20
+
 // link makes the host functions that the module imports.
 func (m *Module) link(ctx context.Context, imports []Import) error {
 	wanted := map[[2]string]bool{}
@@ -140,10 +143,15 @@ func (m *Module) link(ctx context.Context, imports []Import) error {
 		if !wanted[[2]string{i.Module, i.Name}] {
 			continue
 		}
-		call := i.Call
+		call, cost := i.Call, hostCallCost
+		if i.Module == instrument.MeterModule {
+			cost = 0
+		}
 		builder(i.Module).NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, mod api.Module, stack []uint64) {
 			c := callOf(ctx)
-			c.entered(mod)
+			if c.entered(mod); cost > 0 {
+				c.Charge(cost)
+			}
 			call(c, stack)
 		}), i.Params, i.Results).WithName(i.Name).Export(i.Name)
 	}

@@ -24,6 +24,7 @@ type pool struct {
 type user struct {
 	module *Module
 	tenant string
+	reuse  bool // else it is the memory alone that is kept
 }
 
 // idle are a user's instances that wait, the newest last.
@@ -38,10 +39,10 @@ func newPool(perTenant, most int) *pool {
 }
 
 // take returns an idle instance, or nil.
-func (p *pool) take(m *Module, tenant string) *instance {
+func (p *pool) take(key user) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	u := p.users[user{m, tenant}]
+	u := p.users[key]
 	if u == nil || len(u.instances) == 0 {
 		return nil
 	}
@@ -55,7 +56,7 @@ func (p *pool) take(m *Module, tenant string) *instance {
 func (p *pool) image(m *Module, tenant string) *image {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u := p.users[user{m, tenant}]; u != nil {
+	if u := p.users[user{m, tenant, true}]; u != nil {
 		return u.image
 	}
 	return nil
@@ -65,7 +66,7 @@ func (p *pool) image(m *Module, tenant string) *image {
 func (p *pool) join(tenant string, i *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i.user = user{i.of, tenant}
+	i.user = user{i.of, tenant, !i.recycle}
 	u := p.users[i.user]
 	if u == nil {
 		u = &idle{image: i.image}
