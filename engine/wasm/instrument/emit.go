@@ -28,6 +28,9 @@ type emitter struct {
 	b     []byte
 	gas   uint32 // the local that holds gas
 	local bool   // whether there is such a local
+	// scratch is the first of the locals that track writes, if there are any.
+	scratch uint32
+	values  *values // nil if nothing is tracked
 }
 
 func (e *emitter) op(op ...byte)                   { e.b = append(e.b, op...) }
@@ -54,12 +57,21 @@ func (p *parser) emit(f *function) []byte {
 	e := emitter{p: p, f: f, gas: uint32(f.locals), b: make([]byte, 0, len(f.code)*4+len(f.local)+64)}
 	// A single segment that tests nothing needs no local.
 	e.local = f.calls+f.bulks > 0 || len(f.segments) > 1 || len(f.segments) == 1 && f.segments[0].check
-	if e.local {
-		e.b = append(appendU32(e.b, uint32(f.groups+1)), f.local...)
-		e.op(1, byte(I64))
-	} else {
-		e.b = append(appendU32(e.b, uint32(f.groups)), f.local...)
+	tracked := p.tracked(f)
+	groups, local := f.groups, f.local
+	if e.scratch = uint32(f.locals); e.local {
+		groups, local = groups+1, append(local, 1, byte(I64))
+		e.scratch++
 	}
+	if tracked {
+		e.values = &values{p: p}
+		groups += len(scratchTypes)
+		for _, t := range scratchTypes {
+			local = append(local, 1, byte(t))
+		}
+	}
+	e.b = append(appendU32(e.b, uint32(groups)), local...)
+	f.local = local
 	frame := int32(min(f.frameBytes(), 1<<30))
 	deep := f.calls > 0 || frame > leafFrame
 	if deep {
@@ -127,6 +139,9 @@ func (e *emitter) code(wrapped bool) {
 			depth--
 		}
 		h, bulk := in.bulk()
+		if e.values != nil {
+			e.track(in)
+		}
 		switch {
 		case in.op == opReturn && wrapped:
 			e.indexed(opBr, depth)
@@ -226,6 +241,7 @@ func (p *parser) finish() {
 	}
 	refillType := p.addType(FuncType{Params: []ValueType{I64}, Results: []ValueType{I64}})
 	helperType := p.addType(FuncType{Params: []ValueType{I32}, Results: []ValueType{I32}})
+	rangeType := p.addType(FuncType{Params: []ValueType{I32, I32}})
 	p.out[secType] = append(p.out[secType], p.added...)
 	out := appendName(appendName(p.out[secImport], MeterModule), RefillName)
 	p.out[secImport] = appendU32(append(out, byte(Func)), refillType)
@@ -234,8 +250,16 @@ func (p *parser) finish() {
 		body := p.helperBody(h)
 		p.out[secCode] = append(appendU32(p.out[secCode], uint32(len(body))), body...)
 	}
+	if p.opt.TrackWrites {
+		p.out[secFunction] = appendU32(p.out[secFunction], rangeType)
+		body := p.rangeBody()
+		p.out[secCode] = append(appendU32(p.out[secCode], uint32(len(body))), body...)
+	}
 	p.out[secGlobal] = append(p.out[secGlobal], byte(I64), 1, opI64Const, 0, opEnd)
 	p.out[secGlobal] = append(appendS64(append(p.out[secGlobal], byte(I32), 1, opI32Const), int64(p.opt.MaxStack)), opEnd)
+	for range p.trackers() {
+		p.out[secGlobal] = append(p.out[secGlobal], byte(I64), 1, opI64Const, 0, opEnd)
+	}
 	p.exportGlobals()
 	p.write()
 }
@@ -248,9 +272,10 @@ func (p *parser) write() {
 	if p.dataCount >= 0 {
 		p.out[secDataCount] = appendU32(nil, uint32(p.dataCount))
 	}
+	functions := p.bodies + int(helpers) + p.trackers()/2
 	counts := map[int]int{
-		secType: len(p.types) + p.nAdded, secImport: p.imports + 1, secFunction: p.bodies + int(helpers), secTable: len(p.tables),
-		secGlobal: p.globals + 2, secExport: len(p.m.Exports) + len(p.mutable) + 2, secElement: p.segments, secCode: p.bodies + int(helpers), secData: p.data,
+		secType: len(p.types) + p.nAdded, secImport: p.imports + 1, secFunction: functions, secTable: len(p.tables),
+		secGlobal: p.globals + 2 + p.trackers(), secExport: len(p.m.Exports) + len(p.mutable) + 2 + p.trackers(), secElement: p.segments, secCode: functions, secData: p.data,
 	}
 	size := 0
 	for _, s := range p.out {

@@ -144,7 +144,7 @@ func (p *parser) bound(f *function) {
 	blocks := len(f.segments) + f.joins + f.labels
 	square := blocks - f.labels + f.labels/4
 	// The compiler's dominator tree and search of loops are quadratic in the blocks of a function.
-	work := len(f.code) + (calls+1)*(len(p.mutable)+8) + blocks*(f.locals+8) + square*square/64
+	work := len(f.code) + (calls+1)*(len(p.mutable)+8) + blocks*(f.locals+8) + square*square/64 + p.trackingWork(f)
 	p.work += work
 	if p.work > baseWork+workPerByte*len(p.source) {
 		p.r.limit("up to function %d the module is too complex to compile: functions with many locals and blocks, or many calls and mutable globals, cost most; split large functions", f.index)

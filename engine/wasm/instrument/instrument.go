@@ -52,6 +52,8 @@ type Options struct {
 	MaxMemoryPages uint32
 	// MaxStack bounds the estimated bytes of the frames of calls; 0 means DefaultStack.
 	MaxStack int32
+	// TrackWrites makes the module note what it writes to memory, see WritesNames.
+	TrackWrites bool
 }
 
 // Module is a rewritten module and what a host has to know of it.

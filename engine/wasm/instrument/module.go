@@ -394,6 +394,9 @@ func (p *parser) exportGlobals() {
 	}
 	p.out[secExport] = appendExport(p.out[secExport], GasName, Global, p.gas())
 	p.out[secExport] = appendExport(p.out[secExport], StackName, Global, p.stack())
+	for i := range p.trackers() {
+		p.out[secExport] = appendExport(p.out[secExport], WritesNames()[i], Global, p.writes(i))
+	}
 }
 
 func (p *parser) gas() uint32   { return uint32(p.globals) }
