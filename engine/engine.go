@@ -66,6 +66,8 @@ type Source struct {
 	// Libraries are what the source can require, beside what the engine has. Their names are the tenant's,
 	// so programs with libraries are of one tenant.
 	Libraries []script.Library
+	// Runtime holds the options of the version's engine.
+	Runtime script.Runtime
 }
 
 // OnResponse is the name of the function that is called with a gateway's request and the response

@@ -8,11 +8,12 @@ type Limits struct {
 	Instructions uint64        // engine instructions a call may execute
 	Timeout      time.Duration // wall-clock time a call may take
 	SourceBytes  int           // size of the source
-	StringBytes  int           // size of any one string made while running
+	StringBytes  int           // of Lua: size of any one string made while running
 	ResultBytes  int           // size of all results together, as JSON
 	LogBytes     int           // bytes a second that the script may log on each agent
 	Concurrency  int           // calls of the script that run at once on an agent; 0 means as many as its tenant may
-	Coroutines   bool          // whether the script finds the coroutine library
+	Coroutines   bool          // of Lua: whether the script finds the coroutine library
+	WasmMemory   int           // of WebAssembly: bytes of an instance's memory
 }
 
 // MaxSourceBytes is the largest source that a registry stores, whatever the limits.
@@ -30,6 +31,7 @@ func DefaultLimits() Limits {
 		StringBytes:  256 << 10,
 		ResultBytes:  64 << 10,
 		LogBytes:     16 << 10,
+		WasmMemory:   16 << 20,
 	}
 }
 
@@ -44,6 +46,7 @@ func MaxLimits() Limits {
 		LogBytes:     1 << 20,
 		Concurrency:  1024,
 		Coroutines:   true,
+		WasmMemory:   64 << 20,
 	}
 }
 
@@ -68,6 +71,9 @@ func (l Limits) OrDefaults() Limits {
 	if l.LogBytes == 0 {
 		l.LogBytes = d.LogBytes
 	}
+	if l.WasmMemory == 0 {
+		l.WasmMemory = d.WasmMemory
+	}
 	return l
 }
 
@@ -81,6 +87,7 @@ func (l Limits) AtMost(most Limits) Limits {
 	l.StringBytes = atMost(l.StringBytes, most.StringBytes)
 	l.ResultBytes = atMost(l.ResultBytes, most.ResultBytes)
 	l.LogBytes = atMost(l.LogBytes, most.LogBytes)
+	l.WasmMemory = atMost(l.WasmMemory, most.WasmMemory)
 	if l.Concurrency == 0 { // as many as the tenant may
 		l.Concurrency = most.Concurrency
 	}
@@ -116,6 +123,7 @@ func (l Limits) Validate(field string) error {
 		{"resultBytes", l.ResultBytes, m.ResultBytes},
 		{"logBytes", l.LogBytes, m.LogBytes},
 		{"concurrency", l.Concurrency, m.Concurrency},
+		{"wasm.memory", l.WasmMemory, m.WasmMemory},
 	} {
 		if size.got < 0 || size.got > size.max {
 			return Errorf(Invalid, field+"."+size.name, "%d is not between 0 and the maximum, %d", size.got, size.max)

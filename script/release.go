@@ -27,14 +27,14 @@ type Version struct {
 	// from before registries recorded it.
 	Spec     Digest
 	SpecSize int // bytes of its document
-	// Libraries is DigestOfLibraries of the Spec's, which are part of the program; zero for none.
-	Libraries Digest
+	// Inputs is the Spec's InputsDigest: what is compiled beside the source; zero for nothing.
+	Inputs Digest
 }
 
 // With returns v as the version that runs with s.
 func (v Version) With(s Spec) Version {
 	document := s.Document()
-	v.Spec, v.SpecSize, v.Libraries = DigestOf(document), len(document), DigestOfLibraries(s.Libraries)
+	v.Spec, v.SpecSize, v.Inputs = DigestOf(document), len(document), s.InputsDigest()
 	return v
 }
 
@@ -42,9 +42,9 @@ func (v Version) With(s Spec) Version {
 const MaxSignatureBytes = 4 << 10
 
 // SameProgram reports whether v and w run the same code: equal source, engine,
-// entrypoint and libraries.
+// entrypoint, libraries and options of the engine.
 func (v Version) SameProgram(w Version) bool {
-	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint && v.Libraries == w.Libraries
+	return v.Digest == w.Digest && v.Engine == w.Engine && v.Entrypoint == w.Entrypoint && v.Inputs == w.Inputs
 }
 
 // SameVersion reports whether v and w are of the same content: the same program with the

@@ -25,6 +25,8 @@ type Spec struct {
 	// Libraries are all that the version requires, with their sources, sorted by their names: a version
 	// does not change when a library does. A library has none: they are those of who requires it.
 	Libraries []Library
+	// Runtime holds the options of the version's engine.
+	Runtime Runtime
 	// Personal makes it the personal version of another script, or is nil.
 	Personal *Personal
 }
@@ -50,6 +52,18 @@ type specDocument struct {
 	Library   bool               `json:"library,omitempty"`
 	Libraries []libraryDocument  `json:"libraries,omitempty"`
 	Personal  *personalDocument  `json:"personal,omitempty"`
+	Wasm      wasmDocument       `json:"wasm,omitzero"`
+	Rego      regoDocument       `json:"rego,omitzero"`
+}
+
+type wasmDocument struct {
+	Reuse bool `json:"reuse,omitempty"`
+}
+
+type regoDocument struct {
+	Input  string `json:"input,omitempty"`
+	Target string `json:"target,omitempty"`
+	V0     bool   `json:"v0,omitempty"`
 }
 
 type personalDocument struct {
@@ -88,6 +102,7 @@ type limitsDocument struct {
 	LogBytes     int           `json:"logBytes,omitempty"`
 	Concurrency  int           `json:"concurrency,omitempty"`
 	Coroutines   bool          `json:"coroutines,omitempty"`
+	WasmMemory   int           `json:"wasmMemory,omitempty"`
 }
 
 type onErrorDocument struct {
@@ -107,7 +122,7 @@ type testDocument struct {
 func (s Spec) Document() []byte {
 	d := specDocument{
 		Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError), Priority: s.Trigger.Priority,
-		Library: s.Library,
+		Library: s.Library, Wasm: wasmDocument(s.Runtime.Wasm), Rego: regoDocument(s.Runtime.Rego),
 	}
 	if m := s.Trigger.Match; !m.IsZero() {
 		d.Match = new(matchDocument(m))
@@ -139,7 +154,8 @@ func ParseSpec(document []byte) (Spec, error) {
 	if err := json.Unmarshal(document, &d); err != nil {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
-	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library}
+	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library,
+		Runtime: Runtime{Wasm: WasmOptions(d.Wasm), Rego: RegoOptions(d.Rego)}}
 	if d.Match != nil {
 		s.Trigger.Match = Match(*d.Match)
 	}
@@ -166,5 +182,5 @@ func ParseSpec(document []byte) (Spec, error) {
 func (s Spec) Equal(t Spec) bool {
 	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
 		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions) && s.Library == t.Library && slices.Equal(s.Libraries, t.Libraries) &&
-		s.Personal.Equal(t.Personal)
+		s.Runtime == t.Runtime && s.Personal.Equal(t.Personal)
 }
