@@ -93,7 +93,6 @@ func (c *Call) begin(ctx context.Context, s *Sandbox, inv *engine.Invocation) {
 	}
 }
 
-
 // stopped is what a host function panics with to end a call; Call.failure says why.
 type stopped struct{}
 
@@ -174,6 +173,12 @@ func (c *Call) Charge(n int) {
 
 // ChargeBytes charges for n bytes that were read or written.
 func (c *Call) ChargeBytes(n int) { c.Charge(1 + n/bytesPerInstruction) }
+
+// Pay and Make make c a hostapi.Meter. They end the call rather than to report that it may not go on.
+func (c *Call) Pay(instructions int) bool { c.Charge(instructions); return true }
+
+// Make counts bytes that are made outside of the module's memory.
+func (c *Call) Make(bytes int) bool { c.allocated += int64(bytes); return true }
 
 // used returns what the call has used so far.
 func (c *Call) used() engine.Used {

@@ -25,7 +25,6 @@ type instance struct {
 	writes    [2]api.MutableGlobal // which blocks of memory were written to; nil if nothing tells
 	image     *image               // what it is reset to; nil if it is for one call
 	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
-	hostWrites []span               // what host functions wrote
 	outside   bool                 // Initialize has used what is of its call
 	call      Call
 
@@ -53,8 +52,6 @@ const (
 	instanceBytes = 8 << 10
 	functionBytes = 12 << 10 // wazero keeps a stack for each function that is called from outside
 )
-
-type span struct{ from, to uint64 }
 
 // take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
 // another may be used for it, which is as if it were new.
@@ -186,7 +183,7 @@ func (m *Module) give(i *instance) bool {
 		i.close()
 		i.memory.buffer = i.memory.buffer[:0]
 		clear(i.functions)
-		i.globals, i.hostWrites, i.outside = i.globals[:0], i.hostWrites[:0], false
+		i.globals, i.outside = i.globals[:0], false
 	case !i.reset():
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 
 // Source is a module to compile.
 type Source struct {
-	Module *instrument.Module
+	Module     *instrument.Module
 	Imports    []Import
 	Initialize string   // the function that each instance runs first; it need not exist
 	Functions  []string // exports that calls call, by their index; one that does not exist cannot be called
