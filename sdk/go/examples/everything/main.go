@@ -79,7 +79,7 @@ func echo(r *scriptorium.Request) *scriptorium.Decision {
 
 func decision() *scriptorium.Decision {
 	return scriptorium.Allow().Upstream("cart").Path("/v2").Query("a=1").
-		SetHeader("x-user", "ann").SetHeader("X-User", `"bob"`).SetHeader("x-two", "1", "2").
+		SetHeader("x-user", "ann").SetHeader("X-User", `"bob"`).
 		AppendHeader("via", "a").AppendHeader("via", "b").RemoveHeader("x-old").
 		SetResponseHeader("x-frame-options", "DENY").AppendResponseHeader("link", "<a>").RemoveResponseHeader("server").
 		Cookie(scriptorium.Cookie{Name: "session", Value: "42", Path: "/a", MaxAge: new(int), SameSite: "strict", Insecure: true}).
