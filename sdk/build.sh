@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the examples of the SDKs: sdk/build.sh [LANGUAGE]... Modules are in sdk/out/LANGUAGE/EXAMPLE.wasm. A language
-# whose files and tools have not changed is not built again. The status 3 says that a tool is missing.
+# whose files and tools have not changed is not built again. The status 3 says that a tool is missing. test-rust runs the tests of the SDK for Rust.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -43,11 +43,16 @@ find_rust() {
 build_rust() {
 	local example
 	find_rust >/dev/null
-	(cd rust && RUSTFLAGS= CARGO_TARGET_DIR=../out/cargo "$cargo" build --quiet --offline --locked --release --workspace --target wasm32-unknown-unknown)
+	(cd rust && unset RUSTFLAGS && CARGO_TARGET_DIR=../out/cargo "$cargo" build --quiet --offline --locked --release --workspace --target wasm32-unknown-unknown)
 	for example in rust/examples/*/; do
 		example=$(basename "$example")
 		cp "out/cargo/wasm32-unknown-unknown/release/$example.wasm" "$1/"
 	done
+}
+
+test_rust() {
+	find_rust >/dev/null
+	(cd rust && unset RUSTFLAGS && CARGO_TARGET_DIR=../out/cargo "$cargo" test --quiet --offline --locked >&2)
 }
 
 find_assemblyscript() {
@@ -80,7 +85,7 @@ find_c() {
 build_c() {
 	local example
 	for example in c/examples/*.c; do
-		clang-14 --target=wasm32-wasi -mexec-model=reactor -Oz -flto -Wall -Wextra -Werror -Wl,--strip-all -Ic \
+		clang-14 --target=wasm32-wasi -mexec-model=reactor -O2 -flto -Wall -Wextra -Werror -Wl,--strip-all -Ic \
 			-o "$1/$(basename "$example" .c).wasm" "$example" c/scriptorium.c
 	done
 }
@@ -112,6 +117,7 @@ build() { # build LANGUAGE, one process at a time
 for language; do
 	case $language in
 	go | rust | assemblyscript | c) build "$language" ;;
+	test-rust) test_rust ;;
 	*)
 		echo "sdk: there is no SDK for $language: there are go, rust, assemblyscript and c" >&2
 		exit 2

@@ -22,28 +22,26 @@ type variant struct {
 func variants(t *testing.T, e *wasm.Engine, language, example string) []variant {
 	t.Helper()
 	code := sdkbuild.Module(t, language, example)
-	var all []variant
-	for _, v := range []struct {
-		name  string
-		reuse bool
-	}{{"fresh", false}, {"reuse", true}} {
-		src := engine.Source{Code: code}
-		src.Runtime.Wasm.Reuse = v.reuse
-		program, err := e.Compile(src)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(program.Close)
-		all = append(all, variant{v.name, program})
-	}
-	return all
+	return []variant{{"fresh", compile(t, e, code, false)}, {"reuse", compile(t, e, code, true)}}
 }
 
-func newEngine(t *testing.T) *wasm.Engine {
-	t.Helper()
+func compile(tb testing.TB, e *wasm.Engine, code []byte, reuse bool) engine.Program {
+	tb.Helper()
+	src := engine.Source{Code: code}
+	src.Runtime.Wasm.Reuse = reuse
+	program, err := e.Compile(src)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(program.Close)
+	return program
+}
+
+func newEngine(tb testing.TB) *wasm.Engine {
+	tb.Helper()
 	e, err := wasm.New(wasm.Config{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return e
 }
@@ -52,10 +50,13 @@ func newEngine(t *testing.T) *wasm.Engine {
 func call(t *testing.T, p engine.Program, host *enginetest.Host, config, argument string) (string, error) {
 	t.Helper()
 	inv := &engine.Invocation{Tenant: tenant, Host: host, Args: [][]byte{[]byte(argument)}, Config: []byte(config)}
-	inv.Limits.Timeout = script.MaxLimits().Timeout // the machine may be busy
+	inv.Limits = limits()
 	var result engine.Result
 	if err := p.Run(t.Context(), inv, &result); err != nil || result.Len() == 0 {
 		return "", err
 	}
 	return string(result.Value(0)), nil
 }
+
+// limits are the highest: the machine may be busy, and Go needs more instructions than the default for its start.
+func limits() script.Limits { return script.MaxLimits() }

@@ -142,6 +142,28 @@ static const char *skip(const char *p, const char *end, int depth) {
     return skip_number(p, end);
 }
 
+// Where a value ends. Values are checked when they are made, so these two look for the end alone.
+static const char *end_of_string(const char *p, const char *end) {
+    for (p++; p < end && *p != '"'; p++) {
+        if (*p == '\\') p++;
+    }
+    return p < end ? p + 1 : end;
+}
+
+static const char *end_of(const char *p, const char *end) {
+    if (at(p, end) == '"') return end_of_string(p, end);
+    if (at(p, end) != '{' && at(p, end) != '[') {
+        while (p < end && (unsigned char)*p > ' ' && *p != ',' && *p != '}' && *p != ']') p++;
+        return p;
+    }
+    for (int depth = 0; p < end; p++) {
+        if (*p == '"') p = end_of_string(p, end) - 1;
+        else if (*p == '{' || *p == '[') depth++;
+        else if ((*p == '}' || *p == ']') && --depth == 0) return p + 1;
+    }
+    return end;
+}
+
 static sc_json between(const char *from, const char *end) {
     return (sc_json){{from, end - from}};
 }
@@ -248,13 +270,11 @@ bool sc_next(sc_iter *iter) {
     const char *p = iter->at, *end = iter->end;
     if (!p) return false;
     if (iter->named) {
-        const char *quote = skip_string(p, end);
-        if (!quote) return false;
+        const char *quote = end_of_string(p, end);
         iter->name = unquote(p + 1, quote - 1);
         p = blanks(blanks(quote, end) + 1, end); // the colon
     }
-    const char *to = skip(p, end, max_depth);
-    if (!to) return false;
+    const char *to = end_of(p, end);
     iter->value = between(p, to);
     to = blanks(to, end);
     iter->at = at(to, end) == ',' ? blanks(to + 1, end) : NULL;
@@ -445,22 +465,27 @@ static int rune_length(const unsigned char *p, const unsigned char *end) {
 }
 
 static void put_quoted(buffer *b, sc_text text) {
-    const unsigned char *p = (const unsigned char *)text.ptr, *end = p + text.length;
+    const unsigned char *p = (const unsigned char *)text.ptr, *end = p + text.length, *plain = p;
     put(b, "\"", 1);
     while (p < end) {
         int n = rune_length(p, end);
+        if (n > 1 || (n == 1 && *p >= ' ' && *p != '"' && *p != '\\')) {
+            p += n;
+            continue;
+        }
+        put(b, (const char *)plain, p - plain);
         if (n == 0) {
             put_string(b, "\xef\xbf\xbd");
-            n = 1;
         } else if (*p < ' ') {
             char escape[] = {'\\', 'u', '0', '0', '0' + (*p >> 4), "0123456789abcdef"[*p & 15]};
             put(b, escape, 6);
         } else {
-            if (*p == '"' || *p == '\\') put(b, "\\", 1);
-            put(b, (const char *)p, n);
+            char escape[] = {'\\', *p};
+            put(b, escape, 2);
         }
-        p += n;
+        plain = ++p;
     }
+    put(b, (const char *)plain, p - plain);
     put(b, "\"", 1);
 }
 

@@ -132,17 +132,51 @@ func (v Value) each(open byte, f func(name string, value Value)) {
 	for {
 		name := ""
 		if open == '{' {
-			end := skipString(s, i)
+			end := endOfString(s, i)
 			name = unquote(s[i+1 : end-1])
 			i = blanks(s, blanks(s, end)+1) // the colon
 		}
-		end := skip(s, i, maxDepth)
+		end := endOf(s, i)
 		f(name, Value{s[i:end]})
 		if i = blanks(s, end); s[i] != ',' {
 			return
 		}
 		i = blanks(s, i+1)
 	}
+}
+
+// endOf returns where the value at i ends. Values are checked when they are made, so it looks for the end alone.
+func endOf(s string, i int) int {
+	switch s[i] {
+	case '"':
+		return endOfString(s, i)
+	case '{', '[':
+		for depth := 0; ; i++ {
+			switch s[i] {
+			case '"':
+				i = endOfString(s, i) - 1
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	for i < len(s) && s[i] > ' ' && s[i] != ',' && s[i] != '}' && s[i] != ']' {
+		i++
+	}
+	return i
+}
+
+func endOfString(s string, i int) int {
+	for i++; s[i] != '"'; i++ {
+		if s[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
 }
 
 // blanks returns where the blanks at i end.
@@ -329,17 +363,25 @@ func Quote(text string) string { return string(appendQuoted(nil, text)) }
 func appendQuoted(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
-	for _, r := range text {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	plain := 0 // from here on, text is as it is in JSON
+	for i := range len(text) {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, text[plain:i]...)
+		plain = i + 1
 		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
+		case c >= ' ':
+			b = append(b, '\\', c)
+		case c == '\n':
 			b = append(b, '\\', 'n')
-		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
 		default:
-			b = utf8.AppendRune(b, r)
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-	return append(b, '"')
+	return append(append(b, text[plain:]...), '"')
 }

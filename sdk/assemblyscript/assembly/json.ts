@@ -83,11 +83,22 @@ export class Json {
 
   /** A member of an object. If a name comes twice, the last one counts, as in other engines. */
   get(name: string): Json {
-    const members = this.members();
-    for (let i = members.length - 1; i >= 0; i--) {
-      if (members[i].name == name) return members[i].value;
+    if (!this.isObject) return Json.missing();
+    const key = String.UTF8.encode(name);
+    const end = this.end;
+    let found: usize = 0;
+    let at = blanks(this.from + 1, end);
+    if (at == end - 1) return Json.missing();
+    while (true) {
+      const quote = endOfString(at, end);
+      const same = isName(at + 1, quote - 1, key, name);
+      at = blanks(blanks(quote, end) + 1, end); // the colon
+      if (same) found = at;
+      at = blanks(endOf(at, end), end);
+      if (byte(at, end) != 0x2c) break;
+      at = blanks(at + 1, end);
     }
-    return Json.missing();
+    return found ? new Json(found, endOf(found, end)) : Json.missing();
   }
 
   /** The members of an object in their order, and none of all other values. */
@@ -122,18 +133,54 @@ export class Json {
     while (true) {
       let name = "";
       if (this.isObject) {
-        const quote = skipString(at, end);
+        const quote = endOfString(at, end);
         name = unquote(at + 1, quote - 1);
         at = blanks(blanks(quote, end) + 1, end); // the colon
       }
-      const to = skip(at, end, maxDepth);
-      if (to == 0) return all;
+      const to = endOf(at, end);
       all.push(new Member(name, new Json(at, to)));
       at = blanks(to, end);
       if (at >= end || load<u8>(at) != 0x2c) return all;
       at = blanks(at + 1, end);
     }
   }
+}
+
+/** Whether a text in JSON, without its quotes, is a name, whose UTF-8 is key. */
+function isName(from: usize, end: usize, key: ArrayBuffer, name: string): bool {
+  for (let at = from; at < end; at++) {
+    if (load<u8>(at) == 0x5c) return unquote(from, end) == name;
+  }
+  return end - from == key.byteLength && memory.compare(from, changetype<usize>(key), key.byteLength) == 0;
+}
+
+/** Where a value ends. Values are checked when they are made, so these two functions look for the end alone. */
+function endOf(at: usize, end: usize): usize {
+  const first = byte(at, end);
+  if (first == 0x22) return endOfString(at, end);
+  if (first != 0x7b && first != 0x5b) {
+    for (; at < end; at++) {
+      const c = load<u8>(at);
+      if (c <= 0x20 || c == 0x2c || c == 0x7d || c == 0x5d) break;
+    }
+    return at;
+  }
+  for (let depth = 0; at < end; at++) {
+    const c = load<u8>(at);
+    if (c == 0x22) at = endOfString(at, end) - 1;
+    else if (c == 0x7b || c == 0x5b) depth++;
+    else if ((c == 0x7d || c == 0x5d) && --depth == 0) return at + 1;
+  }
+  return end;
+}
+
+function endOfString(at: usize, end: usize): usize {
+  for (at++; at < end; at++) {
+    const c = load<u8>(at);
+    if (c == 0x22) return at + 1;
+    if (c == 0x5c) at++;
+  }
+  return end;
 }
 
 function byte(at: usize, end: usize): u8 {
@@ -300,7 +347,8 @@ export function quote(text: string): string {
   let out = '"';
   let plain = 0;
   for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i);
+    const c: i32 = load<u16>(changetype<usize>(text) + ((<usize>i) << 1));
+    if (c > 0x5c && (c & 0xf800) != 0xd800) continue;
     let escape: string;
     if (c == 0x22 || c == 0x5c) escape = "\\" + String.fromCharCode(c);
     else if (c == 0x0a) escape = "\\n";

@@ -246,22 +246,27 @@ struct Object(String);
 
 impl Object {
     fn new() -> Object {
-        Object("{".into())
+        Object(with_room("{"))
     }
 
     fn raw(&mut self, name: &str, value: &str) {
+        self.name(name);
+        self.0.push_str(value);
+    }
+
+    fn name(&mut self, name: &str) {
         if self.0.len() > 1 {
             self.0.push(',');
         }
         push_quoted(&mut self.0, name);
         self.0.push(':');
-        self.0.push_str(value);
     }
 
     /// Writes a text that is not empty.
     fn text(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
-            self.raw(name, &quote(text));
+            self.name(name);
+            push_quoted(&mut self.0, text);
         }
     }
 
@@ -296,6 +301,13 @@ impl Object {
         self.0.push('}');
         self.0
     }
+}
+
+/// A text that grows without a new allocation for each member.
+fn with_room(text: &str) -> String {
+    let mut roomy = String::with_capacity(256);
+    roomy.push_str(text);
+    roomy
 }
 
 fn quote_all(texts: &[String]) -> String {

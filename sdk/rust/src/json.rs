@@ -72,7 +72,13 @@ impl<'a> Json<'a> {
 
     /// A member of an object. If a name comes twice, the last one counts, as in other engines.
     pub fn get(self, name: &str) -> Json<'a> {
-        self.members().filter(|(n, _)| n == name).last().map(|(_, value)| value).unwrap_or_default()
+        let mut found = Json::default();
+        for (n, value) in self.members() {
+            if n == name {
+                found = value;
+            }
+        }
+        found
     }
 
     /// The members of an object in their order, and none of all other values.
@@ -116,11 +122,11 @@ impl<'a> Entries<'a> {
     fn entry(&mut self) -> Option<(Cow<'a, str>, Json<'a>)> {
         let (text, mut i, mut name) = (self.text, self.next, "");
         if self.named {
-            let end = skip_string(text, i)?;
+            let end = end_of_string(text.as_bytes(), i);
             name = text.get(i + 1..end - 1)?;
             i = blanks(text, blanks(text, end) + 1); // the colon
         }
-        let end = skip(text, i, MAX_DEPTH)?;
+        let end = end_of(text.as_bytes(), i);
         self.next = blanks(text, end);
         if byte(text, self.next) == b',' {
             self.next = blanks(text, self.next + 1);
@@ -140,6 +146,48 @@ impl<'a> Iterator for Entries<'a> {
         }
         self.entry()
     }
+}
+
+/// Where the value at i ends. Values are checked when they are made, so it looks for the end alone.
+fn end_of(s: &[u8], mut i: usize) -> usize {
+    match s.get(i) {
+        Some(b'"') => end_of_string(s, i),
+        Some(b'{' | b'[') => {
+            let mut depth = 0;
+            while i < s.len() {
+                match s[i] {
+                    b'"' => {
+                        i = end_of_string(s, i);
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return i + 1;
+                        }
+                    }
+                    _ => {}
+                }
+                i += 1;
+            }
+            i
+        }
+        _ => {
+            while i < s.len() && !matches!(s[i], 0..=b' ' | b',' | b'}' | b']') {
+                i += 1;
+            }
+            i
+        }
+    }
+}
+
+fn end_of_string(s: &[u8], mut i: usize) -> usize {
+    i += 1;
+    while i < s.len() && s[i] != b'"' {
+        i += if s[i] == b'\\' { 2 } else { 1 };
+    }
+    i + 1
 }
 
 /// The byte at i, 0 behind the end.
@@ -302,20 +350,24 @@ pub fn quote(text: &str) -> String {
 pub(crate) fn push_quoted(out: &mut String, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push('"');
-    for c in text.chars() {
+    let mut plain = 0; // from here on, text is as it is in JSON
+    for (i, c) in text.bytes().enumerate() {
+        if c >= b' ' && c != b'"' && c != b'\\' {
+            continue;
+        }
+        out.push_str(&text[plain..i]);
+        plain = i + 1;
+        out.push('\\');
         match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\n' => out.push_str("\\n"),
-            '\0'..='\x1f' => {
-                out.push_str("\\u00");
+            b'"' | b'\\' => out.push(c as char),
+            b'\n' => out.push('n'),
+            _ => {
+                out.push_str("u00");
                 out.push(HEX[c as usize >> 4] as char);
                 out.push(HEX[c as usize & 15] as char);
             }
-            _ => out.push(c),
         }
     }
+    out.push_str(&text[plain..]);
     out.push('"');
 }

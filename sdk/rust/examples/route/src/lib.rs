@@ -15,8 +15,9 @@ fn decide(request: &Request) -> Result<Decision, std::string::FromUtf8Error> {
 
 /// Takes the first prefix that fits, so the longer ones come first in the config.
 fn choose(request: &Request, config: Json) -> String {
+    let path = request.path();
     for route in config.get("routes").items() {
-        if request.path().starts_with(&*route.get("prefix").text()) {
+        if path.starts_with(&*route.get("prefix").text()) {
             return route.get("upstream").text().into();
         }
     }
