@@ -93,7 +93,7 @@ build_c() {
 inputs() { # the checksum of what a language is built from
 	{
 		"find_$1"
-		find build.sh "$1" -name node_modules -prune -o -type f -print0 | sort -z | xargs -0 sha256sum
+		find build.sh "$1" -name node_modules -prune -o -type f ! -name '*.md' -print0 | sort -z | xargs -0 sha256sum
 	} | sha256sum
 }
 
