@@ -214,7 +214,7 @@ func (s *state) warmUp(r *cache.Release, log *slog.Logger) {
 	}
 	source, err := s.store.Source(key.Digest)
 	if err == nil {
-		err = s.programs.Prepare(r.Name.Tenant, key, source, r.Libraries, false)
+		err = s.programs.Prepare(r.Name.Tenant, key, source, r.Inputs(), false)
 	}
 	if err != nil {
 		log.Warn("a live script cannot be compiled", "script", r.Name.String(), "version", r.Runs.Number, "error", err)
@@ -308,15 +308,15 @@ func (s *state) diskError(now time.Time) error {
 
 // Prepare implements follow.State.
 func (s *state) Prepare(_ context.Context, r script.Release, sources map[script.Digest][]byte, bulk bool) error {
-	err := s.prepare(r.Name.Tenant, r.RunsOn(s.agent), r.SpecOn(s.agent).Libraries, sources, bulk)
+	err := s.prepare(r.Name.Tenant, r.RunsOn(s.agent), r.SpecOn(s.agent).Inputs(), sources, bulk)
 	if err == nil && r.SplitsOn(s.agent) {
-		err = s.prepare(r.Name.Tenant, r.Candidate.Version, r.Candidate.Spec.Libraries, sources, bulk)
+		err = s.prepare(r.Name.Tenant, r.Candidate.Version, r.Candidate.Spec.Inputs(), sources, bulk)
 	}
 	return err
 }
 
 // prepare makes sure that a version of the tenant can run here.
-func (s *state) prepare(tenant string, v script.Version, libraries []script.Library, sources map[script.Digest][]byte, bulk bool) error {
+func (s *state) prepare(tenant string, v script.Version, in script.Inputs, sources map[script.Digest][]byte, bulk bool) error {
 	key := cache.KeyOf(v)
 	if s.programs.Has(key) {
 		return nil
@@ -329,9 +329,9 @@ func (s *state) prepare(tenant string, v script.Version, libraries []script.Libr
 		}
 	}
 	if s.elsewhere(tenant) {
-		return s.programs.Check(tenant, key, source, libraries)
+		return s.programs.Check(tenant, key, source, in)
 	}
-	return s.programs.Prepare(tenant, key, source, libraries, !bulk)
+	return s.programs.Prepare(tenant, key, source, in, !bulk)
 }
 
 // elsewhere reports whether the tenant's scripts run in a process of their own: then no

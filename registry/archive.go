@@ -191,10 +191,10 @@ func (rec *Record) validateHold() error {
 }
 
 func validateVersion(v script.Version) error {
-	if v.Digest.IsZero() || v.Size < 1 || v.Size > script.MaxSourceBytes {
+	if v.Digest.IsZero() || v.Size < 1 || v.Size > script.MaxArtifactBytes {
 		return script.Errorf(script.Invalid, "versions", "number %d has no digest, or the impossible size %d", v.Number, v.Size)
 	}
-	if err := validateEntrypoint(v.Entrypoint); err != nil {
+	if err := script.CheckEntrypoint(v.Engine, v.Entrypoint); err != nil {
 		return err
 	}
 	if err := validateTime("versions.createdAt", v.CreatedAt); err != nil {

@@ -69,7 +69,7 @@ type changeSetWrite struct {
 // PublishChangeSet stores what is requested, in one transaction.
 func (r *Registry) PublishChangeSet(ctx context.Context, req ChangeSetRequest) (ChangeSetResult, error) {
 	w := &changeSetWrite{Registry: r, req: req}
-	if err := w.validate(); err != nil {
+	if err := w.validate(ctx); err != nil {
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return ChangeSetResult{}, err
 	}
@@ -90,7 +90,7 @@ func (r *Registry) PublishChangeSet(ctx context.Context, req ChangeSetRequest) (
 }
 
 // validate checks all that can be judged without the releases, and compiles the sources.
-func (w *changeSetWrite) validate() error {
+func (w *changeSetWrite) validate(ctx context.Context) error {
 	req := &w.req
 	if err := (script.Name{Tenant: req.Tenant, Script: req.Name}).Validate(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (w *changeSetWrite) validate() error {
 	if len(req.Scripts)+len(req.Values) == 0 {
 		return script.Errorf(script.Invalid, "scripts", "are missing, and so are values: a change set has at least one of them")
 	}
-	if err := w.validateScripts(); err != nil {
+	if err := w.validateScripts(ctx); err != nil {
 		return err
 	}
 	if err := w.validateValues(); err != nil {
@@ -122,7 +122,7 @@ func (w *changeSetWrite) validate() error {
 	return w.sign()
 }
 
-func (w *changeSetWrite) validateScripts() error {
+func (w *changeSetWrite) validateScripts(ctx context.Context) error {
 	total := 0
 	for i := range w.req.Scripts {
 		p := &w.req.Scripts[i]
@@ -140,18 +140,22 @@ func (w *changeSetWrite) validateScripts() error {
 		if p.Pin != nil && *p.Pin != 0 {
 			return script.Errorf(script.Invalid, at+".pin", "%s names version %d in spec.version: leave it out, because the change set decides which version runs", p.Name, *p.Pin)
 		}
-		publication, err := w.publication(*p)
+		publication, err := w.fetched(ctx, *p)
 		if err == nil && publication.settings != nil && publication.settings.Personal != nil {
 			err = script.Errorf(script.Invalid, "settings.personal", "is not for change sets: publish the personal version by itself")
 		}
 		if err == nil {
-			err = w.check(publication.version, publication.source, publication.isLibrary())
+			var spec script.Spec
+			if publication.settings != nil {
+				spec = publication.settings.Spec
+			}
+			err = w.check(publication.version, publication.source, spec)
 		}
 		if err != nil {
 			return ofMember(p.Name.String(), err)
 		}
 		w.publications = append(w.publications, publication)
-		total += len(p.Source)
+		total += len(publication.source)
 		if publication.settings != nil {
 			total += len(publication.settings.Document())
 		}

@@ -69,6 +69,9 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 	if err == nil {
 		err = samePersonal(cur, spec.Personal, at.now)
 	}
+	if err == nil {
+		err = spec.CheckEngine("settings", p.version.Engine)
+	}
 	if err != nil {
 		return decision{}, err
 	}
@@ -78,7 +81,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 	if made {
 		// Only a new version is measured: a limit lowered later does not make the
 		// versions that are there unpublishable.
-		if err := validateSourceLimit(len(p.source), spec.Limits); err != nil {
+		if err := validateSourceLimit(p.version.Engine, p.source, spec.Limits); err != nil {
 			return decision{}, err
 		}
 		version = p.version
@@ -118,6 +121,9 @@ func (p publication) spec(cur script.Release, specs specs) (script.Spec, error) 
 		return p.withLibraries(p.settings.Spec), nil
 	case known && live(cur):
 		spec, err := specs(cur, version)
+		if version.Digest != p.version.Digest {
+			spec.Artifact = "" // this source came with the request
+		}
 		return p.withLibraries(spec), err
 	}
 	return p.withLibraries(script.Spec{}), nil

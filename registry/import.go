@@ -90,6 +90,7 @@ type importer struct {
 type program struct {
 	digest             script.Digest
 	engine, entrypoint string
+	runtime            script.Runtime
 }
 
 func (im *importer) take(ctx context.Context, item Item) error {
@@ -107,8 +108,8 @@ func (im *importer) take(ctx context.Context, item Item) error {
 }
 
 func (im *importer) source(source Source) error {
-	if err := validateSource(source.Content); err != nil {
-		return err
+	if n := len(source.Content); n == 0 || n > script.MaxArtifactBytes {
+		return script.Errorf(script.Invalid, "source", "has %d bytes: at least 1 and at most %d (4 MiB) are allowed", n, script.MaxArtifactBytes)
 	}
 	if digest := script.DigestOf(source.Content); digest != source.Digest {
 		return script.Errorf(script.Invalid, "source", "the archive has a source as %s which is %s: it was altered or is torn", source.Digest, digest)
@@ -146,9 +147,9 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 		}
 	}
 	for _, v := range rec.Versions {
-		err := im.check(ctx, cur, v)
+		spec, err := im.specOf(ctx, rec.Release.Name, cur, v)
 		if err == nil {
-			err = im.checkSpec(ctx, rec.Release.Name, cur, v)
+			err = im.check(ctx, cur, v, spec)
 		}
 		if err != nil {
 			return rec.blame(err)
@@ -168,16 +169,19 @@ func (im *importer) record(ctx context.Context, rec Record) error {
 
 // check compiles a version of the script, which is cur, once for all that are the same
 // program.
-func (im *importer) check(ctx context.Context, cur script.Release, v script.Version) error {
+func (im *importer) check(ctx context.Context, cur script.Release, v script.Version, spec script.Spec) error {
 	size, came := im.sizes[v.Digest]
-	p := program{digest: v.Digest, engine: v.Engine, entrypoint: v.Entrypoint}
+	p := program{digest: v.Digest, engine: v.Engine, entrypoint: v.Entrypoint, runtime: spec.Runtime}
 	if !came || !im.checked[p] {
 		source, err := im.sourceOf(ctx, cur, v.Number, v.Digest)
 		if err != nil {
 			return err
 		}
 		if source != nil {
-			if err := im.registry.check(v, source, false); err != nil {
+			if err := validateSource(v.Engine, source); err != nil {
+				return err
+			}
+			if err := im.registry.check(v, source, script.Spec{Runtime: spec.Runtime}); err != nil {
 				return err
 			}
 			size = len(source)
@@ -190,25 +194,29 @@ func (im *importer) check(ctx context.Context, cur script.Release, v script.Vers
 	return nil
 }
 
-// checkSpec refuses what a version of the script, which is cur, cannot run with.
-func (im *importer) checkSpec(ctx context.Context, name script.Name, cur script.Release, v script.Version) error {
+// specOf returns what a version of the script, which is cur, runs with, and refuses what it cannot run with. It is the
+// zero Spec if a dry run has seen it before.
+func (im *importer) specOf(ctx context.Context, name script.Name, cur script.Release, v script.Version) (script.Spec, error) {
 	document, err := im.sourceOf(ctx, cur, v.Number, v.Spec)
 	if err != nil || document == nil {
-		return err
+		return script.Spec{}, err
 	}
 	spec, err := script.ParseSpec(document)
 	if err == nil {
 		spec, err = normalizeSpec(spec)
 	}
 	if err != nil || v.With(spec) != v {
-		return script.Errorf(script.Invalid, "versions", "version %d does not have the settings that its digest says: the archive was altered", v.Number)
+		return spec, script.Errorf(script.Invalid, "versions", "version %d does not have the settings that its digest says: the archive was altered", v.Number)
+	}
+	if err := spec.CheckEngine("settings", v.Engine); err != nil {
+		return spec, err
 	}
 	if p := spec.Personal; p != nil {
 		if err := p.Validate("settings", name, spec, p.Until.Add(-1)); err != nil { // the collector deletes what has expired
-			return err
+			return spec, err
 		}
 	}
-	return im.checkLibraries(name, v, spec.Libraries)
+	return spec, im.checkLibraries(name, v, spec.Libraries)
 }
 
 // checkLibraries refuses libraries that a publish would refuse.
@@ -224,7 +232,7 @@ func (im *importer) checkLibraries(of script.Name, v script.Version, libraries [
 		if im.checked[p] {
 			continue
 		}
-		if err := im.registry.check(script.Version{Engine: v.Engine}, []byte(l.Source), true); err != nil {
+		if err := im.registry.check(script.Version{Engine: v.Engine}, []byte(l.Source), script.Spec{Library: true}); err != nil {
 			return err
 		}
 		im.checked[p] = true

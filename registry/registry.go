@@ -9,6 +9,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -42,6 +43,8 @@ type Config struct {
 	Publishers *publisher.Roots
 	// Gates are those that plans may ask; none if nil.
 	Gates Gates
+	// Artifacts fetches sources; publishes with an artifact are refused if nil.
+	Artifacts Artifacts
 	// Clock tells the time of changes; time.Now if nil.
 	Clock func() time.Time
 	// Space, if not nil, returns an error while the store has no room for more. It is
@@ -53,6 +56,12 @@ type Config struct {
 	// OnQuota, if not nil, is called when a write is refused for a quota of its tenant, or brings the tenant
 	// near it. It must not block.
 	OnQuota func(QuotaNews)
+}
+
+// Artifacts fetches sources from elsewhere.
+type Artifacts interface {
+	// Fetch returns the source that the reference names. Errors name the field artifact.
+	Fetch(ctx context.Context, reference, engine string) ([]byte, error)
 }
 
 // Outcome is how a write ended.
@@ -78,6 +87,7 @@ type Registry struct {
 	store         Store
 	checkup       Checkup
 	copies        Copies
+	artifacts     Artifacts
 	trusted       *seal.Keyring
 	sources       *sources
 	recent        *Recent
@@ -103,6 +113,7 @@ func New(cfg Config) *Registry {
 		store:         cfg.Store,
 		checkup:       cfg.Checkup,
 		copies:        cfg.Copies,
+		artifacts:     cfg.Artifacts,
 		trusted:       cfg.Trusted,
 		sources:       newSources(cfg.Store),
 		recent:        cfg.Recent,
@@ -163,13 +174,13 @@ func (r *Registry) engine(name string) (engine.Checker, error) {
 	return nil, script.Errorf(script.Invalid, "engine", "%.80q is not an engine of this registry: it has %s", name, strings.Join(known, ", "))
 }
 
-// check compiles the source of the version.
-func (r *Registry) check(v script.Version, source []byte, library bool) error {
+// check compiles the source of the version, which runs with spec.
+func (r *Registry) check(v script.Version, source []byte, spec script.Spec) error {
 	e, err := r.engine(v.Engine)
 	if err != nil {
 		return err
 	}
-	err = e.Check(engine.Source{Code: source, Entrypoint: v.Entrypoint, Library: library})
+	err = e.Check(engine.Source{Code: source, Entrypoint: v.Entrypoint, Library: spec.Library, Runtime: spec.Runtime})
 	if err == nil {
 		return nil
 	}

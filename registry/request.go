@@ -33,7 +33,7 @@ type Write struct {
 // PublishRequest asks for a version, and for settings with it.
 type PublishRequest struct {
 	Write
-	Source     []byte
+	Source     []byte           // nil if Settings have an Artifact
 	Engine     string           // the registry's default if empty
 	Entrypoint string           // the function that is called; "": the chunk is the program
 	Settings   *script.Settings // nil keeps them

@@ -84,65 +84,21 @@ func validateTime(field string, t time.Time) error {
 }
 
 // validateSource checks what can be said of a source without the release's limits.
-func validateSource(source []byte) error {
+func validateSource(engine string, source []byte) error {
 	if len(source) == 0 {
 		return script.Errorf(script.Invalid, "source", "must not be empty")
 	}
-	if len(source) > script.MaxSourceBytes {
-		return script.Errorf(script.Invalid, "source", "has %d bytes: a source has at most %d (1 MiB), whatever its limits",
-			len(source), script.MaxSourceBytes)
+	if most := script.MaxSource(engine, source); len(source) > most {
+		return script.Errorf(script.Invalid, "source", "has %d bytes: at most %d (%d MiB) are allowed, whatever its limits", len(source), most, most>>20)
 	}
-	if i := bytes.IndexByte(source, 0); i >= 0 {
-		e := script.Errorf(script.Invalid, "source", "contains a NUL byte")
-		e.Line, e.Column = lineAndColumn(source, i)
-		return e
-	}
-	if !utf8.Valid(source) {
-		e := script.Errorf(script.Invalid, "source", "is not valid UTF-8")
-		e.Line, e.Column = lineAndColumn(source, firstInvalid(source))
-		return e
-	}
-	return nil
-}
-
-func firstInvalid(text []byte) int {
-	for i := 0; i < len(text); {
-		c, size := utf8.DecodeRune(text[i:])
-		if c == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return len(text)
-}
-
-func lineAndColumn(text []byte, offset int) (line, column int) {
-	before := text[:offset]
-	return bytes.Count(before, []byte("\n")) + 1, offset - bytes.LastIndexByte(before, '\n')
+	return script.CheckSource(engine, source)
 }
 
 // validateSourceLimit checks the source against the limit that the release will have.
-func validateSourceLimit(size int, limits script.Limits) error {
-	if most := limits.OrDefaults().SourceBytes; size > most {
-		return script.Errorf(script.Invalid, "source",
-			"has %d bytes, the script's limit is %d: raise limits.sourceBytes, at most 1 MiB", size, most)
-	}
-	return nil
-}
-
-// validateEntrypoint accepts what is a name in the languages of scripts.
-func validateEntrypoint(s string) error {
-	if len(s) > script.MaxEntrypointBytes {
-		return script.Errorf(script.Invalid, "entrypoint", "has %d bytes, at most %d are allowed", len(s), script.MaxEntrypointBytes)
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		digit := c >= '0' && c <= '9'
-		if !letter && (!digit || i == 0) {
-			return script.Errorf(script.Invalid, "entrypoint",
-				"%q is not the name of a function: want letters, digits and '_', not starting with a digit", s)
-		}
+func validateSourceLimit(engine string, source []byte, limits script.Limits) error {
+	if most := limits.SourceLimit(engine, source); len(source) > most {
+		return script.Errorf(script.Invalid, "source", "has %d bytes, the script's limit is %d: raise limits.sourceBytes, at most %d MiB",
+			len(source), most, script.MaxSource(engine, source)>>20)
 	}
 	return nil
 }

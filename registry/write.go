@@ -13,19 +13,21 @@ import (
 // and applies the given settings, in one transaction. What does not compile is
 // refused and nothing is stored.
 func (r *Registry) Publish(ctx context.Context, req PublishRequest) (PublishResult, error) {
-	p, err := r.publication(req)
+	p, err := r.fetched(ctx, req)
 	if err != nil {
 		r.onWrite(script.ChangePublish, outcomeOf(decision{}, req.DryRun, err))
 		return PublishResult{}, err
 	}
 	// Not before the write is decided: one that is asked for again has its result, whatever became of the libraries.
 	completed := sync.OnceValue(func() error { return r.completed(ctx, req, &p) })
-	compiles := sync.OnceValue(func() error { return r.check(p.version, p.source, p.isLibrary()) })
+	var once sync.Once
+	var compiles error
 	prepare := func(d *decision) error {
 		if d.commit.Publish == nil {
 			return r.complete(ctx, d)
 		}
-		return compiles()
+		once.Do(func() { compiles = r.check(p.version, p.source, *d.commit.Spec) })
+		return compiles
 	}
 	d, err := r.write(ctx, writeRequest{
 		Write: req.Write, change: script.ChangePublish, payload: p.payload(), dry: req.DryRun, prepare: prepare,
@@ -88,10 +90,10 @@ func (r *Registry) publication(req PublishRequest) (publication, error) {
 	if _, err := r.engine(req.Engine); err != nil {
 		return publication{}, err
 	}
-	if err := validateEntrypoint(req.Entrypoint); err != nil {
+	if err := script.CheckEntrypoint(req.Engine, req.Entrypoint); err != nil {
 		return publication{}, err
 	}
-	if err := validateSource(req.Source); err != nil {
+	if err := validateSource(req.Engine, req.Source); err != nil {
 		return publication{}, err
 	}
 	p := publication{
@@ -143,9 +145,6 @@ func (r *Registry) completed(ctx context.Context, req PublishRequest, p *publica
 	}
 	return p.covered(req.Name)
 }
-
-// isLibrary reports whether the publication says that it is a library.
-func (p publication) isLibrary() bool { return p.settings != nil && p.settings.Library }
 
 // covered refuses a signature that is not of what is published.
 func (p publication) covered(name script.Name) error {

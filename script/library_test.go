@@ -19,7 +19,7 @@ func TestSpecWithoutLibraries(t *testing.T) {
 		t.Errorf("got %s, want %s", got, before)
 	}
 	v := script.Version{}.With(s)
-	if v.Spec != script.DigestOf([]byte(before)) || !v.Libraries.IsZero() {
+	if v.Spec != script.DigestOf([]byte(before)) || !v.Inputs.IsZero() {
 		t.Errorf("the digests are others: %+v", v)
 	}
 }

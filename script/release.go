@@ -27,14 +27,14 @@ type Version struct {
 	// from before registries recorded it.
 	Spec     Digest
 	SpecSize int // bytes of its document
-	// Inputs is the Spec's InputsDigest: what is compiled beside the source; zero for nothing.
+	// Inputs is the digest of the Spec's Inputs: what is compiled beside the source; zero for nothing.
 	Inputs Digest
 }
 
 // With returns v as the version that runs with s.
 func (v Version) With(s Spec) Version {
 	document := s.Document()
-	v.Spec, v.SpecSize, v.Inputs = DigestOf(document), len(document), s.InputsDigest()
+	v.Spec, v.SpecSize, v.Inputs = DigestOf(document), len(document), s.Inputs().Digest()
 	return v
 }
 

@@ -44,9 +44,29 @@ const (
 // IsZero reports whether all options have their defaults.
 func (r Runtime) IsZero() bool { return r == Runtime{} }
 
-// Validate returns an Invalid error that names the first option that the engine does not have; field is the path of
-// the options, such as "spec".
-func (r Runtime) Validate(field, engine string) error {
+// CheckEngine returns an Invalid error that names the first part of s that a version of the engine cannot have; field is
+// the path of s, such as "spec".
+func (s Spec) CheckEngine(field, engine string) error {
+	foreign := func(name, of string) error {
+		return Errorf(Invalid, field+name, "is for the runtime %s, and the runtime is %s: remove it", of, engine)
+	}
+	switch {
+	case engine != EngineLua && s.Library:
+		return foreign(".library", EngineLua)
+	case engine != EngineLua && s.Limits.Coroutines:
+		return foreign(".limits.lua.coroutines", EngineLua)
+	case engine != EngineLua && s.Limits.StringBytes != 0:
+		return foreign(".limits.lua.stringBytes", EngineLua)
+	case engine == EngineLua && s.Limits.WasmMemory != 0:
+		return foreign(".limits.wasm.memory", EngineWasm)
+	case engine == EngineRego && s.Runtime.Rego.Target == RegoTargetInterpreted && (s.Limits.WasmMemory != 0 || s.Limits.Instructions != 0):
+		return Errorf(Invalid, field+".rego.target", "an interpreted policy counts neither instructions nor memory: remove limits.instructions and limits.wasm.memory, or the target")
+	}
+	return s.Runtime.validate(field, engine)
+}
+
+// validate returns an Invalid error that names the first option that the engine does not have.
+func (r Runtime) validate(field, engine string) error {
 	if engine != EngineWasm && r.Wasm != (WasmOptions{}) {
 		return Errorf(Invalid, field+".wasm", "is for the runtime wasm, and the runtime is %s: remove it", engine)
 	}
@@ -66,16 +86,24 @@ func (r Runtime) Validate(field, engine string) error {
 	return nil
 }
 
-// InputsDigest returns the digest of all that is compiled beside the source: libraries, and options of the engine. It
-// is zero for none, and DigestOfLibraries if there are no options.
-func (s Spec) InputsDigest() Digest {
-	libraries := DigestOfLibraries(s.Libraries)
-	if s.Runtime.IsZero() {
+// Inputs are what is compiled beside the source.
+type Inputs struct {
+	Libraries []Library
+	Runtime   Runtime
+}
+
+// Inputs returns what of s is compiled.
+func (s Spec) Inputs() Inputs { return Inputs{s.Libraries, s.Runtime} }
+
+// Digest returns the digest of the inputs: zero for none, and DigestOfLibraries if there are no options.
+func (in Inputs) Digest() Digest {
+	libraries := DigestOfLibraries(in.Libraries)
+	if in.Runtime.IsZero() {
 		return libraries
 	}
 	sum := sha256.New()
 	sum.Write(libraries[:])
-	sum.Write(s.Runtime.document())
+	sum.Write(in.Runtime.document())
 	return Digest(sum.Sum(nil))
 }
 

@@ -25,6 +25,9 @@ type Spec struct {
 	// Libraries are all that the version requires, with their sources, sorted by their names: a version
 	// does not change when a library does. A library has none: they are those of who requires it.
 	Libraries []Library
+	// Artifact is where the registry fetched the source, or is to fetch it; see CheckArtifact. It is "" for a source
+	// that came with its publish.
+	Artifact string
 	// Runtime holds the options of the version's engine.
 	Runtime Runtime
 	// Personal makes it the personal version of another script, or is nil.
@@ -54,6 +57,7 @@ type specDocument struct {
 	Personal  *personalDocument  `json:"personal,omitempty"`
 	Wasm      wasmDocument       `json:"wasm,omitzero"`
 	Rego      regoDocument       `json:"rego,omitzero"`
+	Artifact  string             `json:"artifact,omitempty"`
 }
 
 type wasmDocument struct {
@@ -122,7 +126,7 @@ type testDocument struct {
 func (s Spec) Document() []byte {
 	d := specDocument{
 		Trigger: s.Trigger.Event, Limits: limitsDocument(s.Limits), Config: s.Config, OnError: onErrorDocument(s.OnError), Priority: s.Trigger.Priority,
-		Library: s.Library, Wasm: wasmDocument(s.Runtime.Wasm), Rego: regoDocument(s.Runtime.Rego),
+		Library: s.Library, Wasm: wasmDocument(s.Runtime.Wasm), Rego: regoDocument(s.Runtime.Rego), Artifact: s.Artifact,
 	}
 	if m := s.Trigger.Match; !m.IsZero() {
 		d.Match = new(matchDocument(m))
@@ -155,7 +159,7 @@ func ParseSpec(document []byte) (Spec, error) {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
 	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library,
-		Runtime: Runtime{Wasm: WasmOptions(d.Wasm), Rego: RegoOptions(d.Rego)}}
+		Runtime: Runtime{Wasm: WasmOptions(d.Wasm), Rego: RegoOptions(d.Rego)}, Artifact: d.Artifact}
 	if d.Match != nil {
 		s.Trigger.Match = Match(*d.Match)
 	}
@@ -182,5 +186,5 @@ func ParseSpec(document []byte) (Spec, error) {
 func (s Spec) Equal(t Spec) bool {
 	return s.Limits == t.Limits && s.Trigger.Equal(t.Trigger) && s.OnError == t.OnError && bytes.Equal(s.Config, t.Config) &&
 		SameTests(s.Tests, t.Tests) && s.Decisions.Equal(t.Decisions) && s.Library == t.Library && slices.Equal(s.Libraries, t.Libraries) &&
-		s.Runtime == t.Runtime && s.Personal.Equal(t.Personal)
+		s.Runtime == t.Runtime && s.Artifact == t.Artifact && s.Personal.Equal(t.Personal)
 }

@@ -25,16 +25,16 @@ type Key struct {
 	Engine     string
 	Entrypoint string
 	Digest     script.Digest
-	Libraries  script.Digest // Version.Libraries
+	Inputs     script.Digest // Version.Inputs
 }
 
 // KeyOf returns the key of the version's program.
 func KeyOf(v script.Version) Key {
-	return Key{Engine: v.Engine, Entrypoint: v.Entrypoint, Digest: v.Digest, Libraries: v.Libraries}
+	return Key{Engine: v.Engine, Entrypoint: v.Entrypoint, Digest: v.Digest, Inputs: v.Inputs}
 }
 
 func (k Key) String() string {
-	return k.Engine + " " + k.Digest.String() + " " + k.Libraries.String() + " " + k.Entrypoint
+	return k.Engine + " " + k.Digest.String() + " " + k.Inputs.String() + " " + k.Entrypoint
 }
 
 // Sources is where programs are compiled from.
@@ -108,7 +108,7 @@ func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Prog
 			return *program, nil
 		}
 	}
-	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Runs), r.Libraries, turns)
+	e, program, err := p.get(ctx, r.Name.Tenant, KeyOf(r.Runs), r.Inputs(), turns)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +116,13 @@ func (p *Programs) Of(ctx context.Context, r *Release, turns Turns) (engine.Prog
 	return program, nil
 }
 
-// Get returns the program with the key and these libraries, for a call of the tenant; as Of does.
-func (p *Programs) Get(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (engine.Program, error) {
-	_, program, err := p.get(ctx, tenant, k, libraries, turns)
+// Get returns the program with the key and these inputs, for a call of the tenant; as Of does.
+func (p *Programs) Get(ctx context.Context, tenant string, k Key, in script.Inputs, turns Turns) (engine.Program, error) {
+	_, program, err := p.get(ctx, tenant, k, in, turns)
 	return program, err
 }
 
-func (p *Programs) get(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (*entry, engine.Program, error) {
+func (p *Programs) get(ctx context.Context, tenant string, k Key, in script.Inputs, turns Turns) (*entry, engine.Program, error) {
 	if e, program := p.lookup(k); program != nil {
 		p.hits.Add(1)
 		return e, program, nil
@@ -136,7 +136,7 @@ func (p *Programs) get(ctx context.Context, tenant string, k Key, libraries []sc
 	// program: the load goes on without it. Nor must one tenant's place in the queue
 	// be another's.
 	ch := p.loads.DoChan(tenant+" "+k.String(), func() (any, error) {
-		e, program, err := p.load(context.WithoutCancel(ctx), tenant, k, libraries, turns)
+		e, program, err := p.load(context.WithoutCancel(ctx), tenant, k, in, turns)
 		return loaded{e, program}, err
 	})
 	select {
@@ -154,7 +154,7 @@ func (p *Programs) get(ctx context.Context, tenant string, k Key, libraries []sc
 }
 
 // load compiles the program, if nobody has since it was looked for.
-func (p *Programs) load(ctx context.Context, tenant string, k Key, libraries []script.Library, turns Turns) (*entry, engine.Program, error) {
+func (p *Programs) load(ctx context.Context, tenant string, k Key, in script.Inputs, turns Turns) (*entry, engine.Program, error) {
 	if e, program := p.lookup(k); program != nil {
 		return e, program, nil
 	}
@@ -172,22 +172,22 @@ func (p *Programs) load(ctx context.Context, tenant string, k Key, libraries []s
 	if e, program := p.lookup(k); program != nil { // for another tenant, meanwhile
 		return e, program, nil
 	}
-	program, err := p.compile(tenant, k, source, libraries)
+	program, err := p.compile(tenant, k, source, in)
 	if err != nil {
 		return nil, nil, err
 	}
 	return p.insert(k, program, len(source), true), program, nil
 }
 
-// Prepare makes sure that source compiles to the program with the key and these libraries, for the
+// Prepare makes sure that source compiles to the program with the key and these inputs, for the
 // tenant, and keeps the program: in place of others if keep, else only if there is room.
 // Its errors are those of the engine, and Invalid for an unknown one, and for libraries that the tenant's
 // scripts cannot have.
-func (p *Programs) Prepare(tenant string, k Key, source []byte, libraries []script.Library, keep bool) error {
+func (p *Programs) Prepare(tenant string, k Key, source []byte, in script.Inputs, keep bool) error {
 	if _, program := p.lookup(k); program != nil {
 		return nil
 	}
-	program, err := p.compile(tenant, k, source, libraries)
+	program, err := p.compile(tenant, k, source, in)
 	if err != nil {
 		return err
 	}
@@ -196,15 +196,15 @@ func (p *Programs) Prepare(tenant string, k Key, source []byte, libraries []scri
 }
 
 // Check is Prepare without keeping anything, for programs that run elsewhere.
-func (p *Programs) Check(tenant string, k Key, source []byte, libraries []script.Library) error {
+func (p *Programs) Check(tenant string, k Key, source []byte, in script.Inputs) error {
 	eng, err := p.engine(k)
 	if err == nil {
-		err = checkLibraries(tenant, k, libraries)
+		err = checkInputs(tenant, k, in)
 	}
 	if err != nil {
 		return err
 	}
-	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: libraries})
+	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: in.Libraries, Runtime: in.Runtime})
 }
 
 // Has reports whether the program is compiled and kept.
@@ -231,23 +231,23 @@ func (p *Programs) lookup(k Key) (*entry, engine.Program) {
 	return e, *e.program.Load()
 }
 
-func (p *Programs) compile(tenant string, k Key, source []byte, libraries []script.Library) (engine.Program, error) {
+func (p *Programs) compile(tenant string, k Key, source []byte, in script.Inputs) (engine.Program, error) {
 	eng, err := p.engine(k)
 	if err == nil {
-		err = checkLibraries(tenant, k, libraries)
+		err = checkInputs(tenant, k, in)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return eng.Compile(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: libraries})
+	return eng.Compile(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: in.Libraries, Runtime: in.Runtime})
 }
 
-// checkLibraries refuses libraries that are not those of the key, or not the tenant's.
-func checkLibraries(tenant string, k Key, libraries []script.Library) error {
-	if script.DigestOfLibraries(libraries) != k.Libraries {
-		return script.Errorf(script.Invalid, "libraries", "the version comes with other libraries than it says: publish it again")
+// checkInputs refuses inputs that are not those of the key, and libraries that are not the tenant's.
+func checkInputs(tenant string, k Key, in script.Inputs) error {
+	if in.Digest() != k.Inputs {
+		return script.Errorf(script.Invalid, "libraries", "the version comes with other libraries or options of its engine than it says: publish it again")
 	}
-	return script.CheckLibraries(script.Name{Tenant: tenant}, libraries)
+	return script.CheckLibraries(script.Name{Tenant: tenant}, in.Libraries)
 }
 
 func (p *Programs) engine(k Key) (engine.Engine, error) {

@@ -30,6 +30,7 @@ type Release struct {
 	// Decisions are nil for those of the tenant.
 	Decisions *script.Decisions
 	Libraries []script.Library
+	Runtime   script.Runtime
 	Library   bool
 	// Personal makes it the personal version of another script, or is nil. Nobody changes it.
 	Personal *script.Personal
@@ -106,6 +107,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		OnError:   onErrorOf(spec),
 		Decisions: spec.Decisions,
 		Libraries: spec.Libraries,
+		Runtime:   spec.Runtime,
 		Library:   spec.Library,
 		Personal:  spec.Personal,
 		limits:    spec.Limits,
@@ -130,7 +132,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 	for i, v := range r.Retained {
 		e := &live.editions[i]
 		e.number, e.size, e.signature, e.spec, e.specSize = v.Number, v.Size, v.Signature, v.Spec, v.SpecSize
-		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest, Libraries: v.Libraries}
+		e.key = Key{Engine: intern(v.Engine), Entrypoint: intern(v.Entrypoint), Digest: v.Digest, Inputs: v.Inputs}
 	}
 	live.made = live.Fingerprint()
 	live.counted = live.made
@@ -193,9 +195,14 @@ func (r *Release) runsCandidate() bool {
 	return c.Version.With(spec).Spec == c.Version.Spec
 }
 
+// Inputs returns what the program of Runs is compiled from beside the source.
+func (r *Release) Inputs() script.Inputs {
+	return script.Inputs{Libraries: r.Libraries, Runtime: r.Runtime}
+}
+
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries, Personal: r.Personal}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries, Runtime: r.Runtime, Personal: r.Personal}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}
@@ -237,7 +244,7 @@ func intern(s string) string { return unique.Make(s).Value() }
 func (e *edition) version() script.Version {
 	return script.Version{
 		Number: e.number, Size: e.size, Digest: e.key.Digest, Engine: e.key.Engine, Entrypoint: e.key.Entrypoint, Signature: e.signature,
-		Spec: e.spec, SpecSize: e.specSize, Libraries: e.key.Libraries,
+		Spec: e.spec, SpecSize: e.specSize, Inputs: e.key.Inputs,
 	}
 }
 

@@ -21,6 +21,7 @@ type Running struct {
 	// Libraries are what the program is compiled with. Nobody calls a Library.
 	Libraries []script.Library
 	Library   bool
+	Runtime   script.Runtime
 
 	// signed is what a publisher has to have signed; nil if that was seen to when the release
 	// went live.
@@ -28,7 +29,12 @@ type Running struct {
 }
 
 func running(s script.Spec) Running {
-	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s), Decisions: s.Decisions, Libraries: s.Libraries, Library: s.Library}
+	return Running{Limits: s.Limits.OrDefaults(), Config: s.Config, OnError: onErrorOf(s), Decisions: s.Decisions, Libraries: s.Libraries, Library: s.Library, Runtime: s.Runtime}
+}
+
+// Inputs returns what the program is compiled from beside the source.
+func (r Running) Inputs() script.Inputs {
+	return script.Inputs{Libraries: r.Libraries, Runtime: r.Runtime}
 }
 
 // size estimates the memory that r takes.
@@ -124,5 +130,5 @@ func (r *Release) Here(number uint64) (with Running, known bool) {
 }
 
 func (r *Release) here() Running {
-	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions, Libraries: r.Libraries, Library: r.Library}
+	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions, Libraries: r.Libraries, Library: r.Library, Runtime: r.Runtime}
 }

@@ -297,7 +297,7 @@ func (x *Executor) load(ctx context.Context, r *cache.Release, number uint64, re
 	if reply.Version == r.Runs.Number {
 		program, err = x.programs.Of(ctx, r, x.compiles)
 	} else {
-		program, err = x.programs.Get(ctx, r.Name.Tenant, key, with.Libraries, x.compiles)
+		program, err = x.programs.Get(ctx, r.Name.Tenant, key, with.Inputs(), x.compiles)
 	}
 	if err != nil {
 		return loaded{}, unloaded(err, r.Name, reply.Version)

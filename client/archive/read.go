@@ -22,7 +22,7 @@ import (
 const (
 	maxSmall  = 64 << 10 // manifest.json, end.json
 	maxRecord = 8 << 20  // what a registry lets a script have is far below
-	maxSource = script.MaxSourceBytes
+	maxSource = script.MaxArtifactBytes
 	maxValue  = script.MaxValueBytes
 )
 

@@ -33,16 +33,24 @@ var (
 		"generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid",
 	}
 	specFields = []string{
-		"tenantId", "script", "source", "sourceFile", "entrypoint", "enabled", "version",
+		"tenantId", "runtime", "script", "source", "sourceFile", "artifact", "wasm", "rego", "entrypoint", "enabled", "version",
 		"trigger", "onError", "log", "config", "limits", "revisionHistoryLimit", "rollout", "tests", "signature", "library",
 	}
-	sourceFields = []string{"script", "source", "sourceFile"} // one of them
-	limitFields  = []string{"instructions", "timeout", "sourceBytes", "stringBytes", "resultBytes", "logBytes", "concurrency", "coroutines"}
+	sourceFields = []string{"script", "source", "sourceFile", "artifact"} // one of them
+	limitFields  = []string{"instructions", "timeout", "sourceBytes", "resultBytes", "logBytes", "concurrency", "lua", "wasm", "stringBytes", "coroutines"}
+	luaLimits    = []string{"stringBytes", "coroutines"}
+	wasmLimits   = []string{"memory"}
+	wasmFields   = []string{"reuse"}
+	regoFields   = []string{"input", "target", "v0"}
 )
 
 func (d *decoder) manifest(n *yaml.Node) Manifest {
 	m := Manifest{File: d.file, Line: n.Line}
-	if d.isOtherKind(n, Kind) {
+	kind := Kind
+	if v := valueOf(n, "kind"); v != nil && isScalar(v, "!!str") && v.Value == LuaKind {
+		kind = LuaKind
+	}
+	if d.isOtherKind(n, kind) {
 		return m
 	}
 	doc, ok := d.object(n, "", documentFields)
@@ -50,9 +58,9 @@ func (d *decoder) manifest(n *yaml.Node) Manifest {
 		return m
 	}
 	d.constant(n, doc["apiVersion"], "apiVersion", APIVersion)
-	d.constant(n, doc["kind"], "kind", Kind)
+	d.constant(n, doc["kind"], "kind", kind)
 	m.Name.Script = d.metadata(n, doc["metadata"], "the script's name")
-	d.spec(n, doc["spec"], &m)
+	d.spec(n, doc["spec"], kind, &m)
 	return m
 }
 
@@ -69,8 +77,8 @@ func (d *decoder) isOtherKind(n *yaml.Node, kind string) bool {
 		return false
 	case v.Value == ChangeSetKind:
 		d.fault(v, "kind", "is %s: publish it by itself, with scriptctl changeset publish %s", ChangeSetKind, d.file)
-	case v.Value == Kind:
-		d.fault(v, "kind", "is %s, want %s: name its file in spec.scripts of one, or publish it with scriptctl publish", Kind, kind)
+	case v.Value == Kind || v.Value == LuaKind:
+		d.fault(v, "kind", "is %s, want %s: name its file in spec.scripts of one, or publish it with scriptctl publish", v.Value, kind)
 	default:
 		d.fault(v, "kind", "is %.80q, want %s: keep other kinds in files of their own", v.Value, kind)
 	}
@@ -104,7 +112,7 @@ func (d *decoder) metadata(parent, n *yaml.Node, what string) string {
 	return name
 }
 
-func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
+func (d *decoder) spec(parent, n *yaml.Node, kind string, m *Manifest) {
 	if n == nil {
 		d.fault(parent, "spec", "is missing: add spec with a tenantId and a source")
 		return
@@ -115,7 +123,9 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	}
 	m.fields = fieldPlaces(fields)
 	m.Name.Tenant = d.label(n, fields["tenantId"], "spec.tenantId", "the tenant that owns the script")
-	m.Entrypoint = d.entrypoint(fields["entrypoint"])
+	m.Engine = d.runtime(fields["runtime"], kind)
+	m.Settings.Runtime = d.options(fields)
+	m.Entrypoint = d.entrypoint(fields["entrypoint"], m.Engine)
 	m.Enabled = d.boolean(fields["enabled"], "spec.enabled", true)
 	m.Pin = d.number(fields["version"], "spec.version", 1<<53)
 	m.Settings.HistoryLimit = int(d.number(fields["revisionHistoryLimit"], "spec.revisionHistoryLimit", script.MaxHistoryLimit))
@@ -130,57 +140,22 @@ func (d *decoder) spec(parent, n *yaml.Node, m *Manifest) {
 	if n := fields["signature"]; n != nil {
 		m.Signature, _ = d.text(n, signatureField)
 	}
+	d.checkEngine(n, fields, m)
 	d.source(n, fields, m)
 }
 
-func (d *decoder) entrypoint(n *yaml.Node) string {
+func (d *decoder) entrypoint(n *yaml.Node, engine string) string {
 	if n == nil {
 		return DefaultEntrypoint
 	}
 	name, ok := d.text(n, "spec.entrypoint")
-	if ok && len(name) > script.MaxEntrypointBytes {
-		d.fault(n, "spec.entrypoint", "has %d bytes, at most %d are allowed", len(name), script.MaxEntrypointBytes)
+	if !ok {
 		return name
 	}
-	if ok && name != "" && !isIdentifier(name) {
-		d.fault(n, "spec.entrypoint", `%.80q is not the name of a function; leave it out for %s, or "" to run the chunk itself`, name, DefaultEntrypoint)
+	if e := script.AsError(script.CheckEntrypoint(engine, name)); e != nil {
+		d.fault(n, "spec.entrypoint", "%s", e.Message)
 	}
 	return name
-}
-
-func isIdentifier(s string) bool {
-	for i, c := range s {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
-}
-
-func (d *decoder) limits(n *yaml.Node) script.Limits {
-	if n == nil {
-		return script.Limits{}
-	}
-	const path = "spec.limits"
-	fields, ok := d.object(n, path, limitFields)
-	if !ok {
-		return script.Limits{}
-	}
-	most := script.MaxLimits()
-	size := func(field string, highest int) int {
-		return int(d.number(fields[field], path+"."+field, uint64(highest)))
-	}
-	return script.Limits{
-		Instructions: d.number(fields["instructions"], path+".instructions", most.Instructions),
-		Timeout:      d.duration(fields["timeout"], path+".timeout", most.Timeout),
-		SourceBytes:  size("sourceBytes", most.SourceBytes),
-		StringBytes:  size("stringBytes", most.StringBytes),
-		ResultBytes:  size("resultBytes", most.ResultBytes),
-		LogBytes:     size("logBytes", most.LogBytes),
-		Concurrency:  size("concurrency", most.Concurrency),
-		Coroutines:   d.boolean(fields["coroutines"], path+".coroutines", false),
-	}
 }
 
 func (d *decoder) duration(n *yaml.Node, field string, most time.Duration) time.Duration {

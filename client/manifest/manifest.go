@@ -1,5 +1,5 @@
-// Package manifest reads LuaScript manifests: the YAML (or JSON) that a cluster
-// takes with kubectl, read here without one.
+// Package manifest reads manifests of the kinds Script and LuaScript: the YAML (or JSON) that a
+// cluster takes with kubectl, read here without one.
 //
 // It is strict where kubectl is: unknown and doubled fields, wrong types and
 // impossible values are faults, each with file, line, column and the path of
@@ -26,11 +26,9 @@ import (
 // APIVersion and Kind are what a manifest must say that it is.
 const (
 	APIVersion = "scriptorium.dev/v1alpha1"
-	Kind       = "LuaScript"
+	Kind       = "Script"
+	LuaKind    = "LuaScript" // a Script whose runtime is lua
 )
-
-// Engine is the engine of a LuaScript.
-const Engine = "lua"
 
 // DefaultEntrypoint is the entrypoint of a manifest that names none.
 const DefaultEntrypoint = "handle"
@@ -38,17 +36,19 @@ const DefaultEntrypoint = "handle"
 // MaxFileBytes is the size of the largest manifest file that is read.
 const MaxFileBytes = 4 << 20
 
-// Manifest is one LuaScript as its file states it: the whole of it, so that
+// Manifest is one script as its file states it: the whole of it, so that
 // what the file leaves out is meant to have its default.
 type Manifest struct {
 	File string // as given to Load or Parse
 	Line int    // of File, from 1, where the document starts
 
 	Name   script.Name
-	Source []byte
-	// SourceFile is the path of the file that spec.sourceFile names, or "": the
+	Engine string // spec.runtime
+	Source []byte // nil if Settings have an Artifact
+	// SourceFile is the path of the file that spec.sourceFile or spec.artifact names, or "": the
 	// source then stands in File.
 	SourceFile string
+
 	Entrypoint string // "" means that the chunk itself is the program
 	Enabled    bool
 	Pin        uint64 // the version that is pinned; 0 follows the latest
@@ -68,7 +68,7 @@ func (m *Manifest) Publish() registryclient.PublishRequest {
 	return registryclient.PublishRequest{
 		Name:       m.Name,
 		Source:     m.Source,
-		Engine:     Engine,
+		Engine:     m.Engine,
 		Entrypoint: new(m.Entrypoint),
 		Settings:   &settings,
 		Enabled:    new(m.Enabled),
@@ -79,7 +79,7 @@ func (m *Manifest) Publish() registryclient.PublishRequest {
 
 // Statement is what a publisher signs of the manifest.
 func (m *Manifest) Statement() publisher.Statement {
-	v := script.Version{Digest: script.DigestOf(m.Source), Engine: Engine, Entrypoint: m.Entrypoint}
+	v := script.Version{Digest: script.DigestOf(m.Source), Engine: m.Engine, Entrypoint: m.Entrypoint}
 	return publisher.StatementOf(m.Name, v, m.Settings.Spec)
 }
 

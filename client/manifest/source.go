@@ -1,13 +1,12 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,13 +22,13 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 			continue
 		}
 		if n != nil {
-			d.fault(fields[name], "spec."+name, "there is %s as well: keep one of script, source and sourceFile", field)
+			d.fault(fields[name], "spec."+name, "there is %s as well: keep one of script, source, sourceFile and artifact", field)
 			return
 		}
 		field, n = "spec."+name, fields[name]
 	}
 	if n == nil {
-		d.fault(spec, "spec.source", "is missing: add one of source (plain text), sourceFile (a file beside the manifest) and script (base64)")
+		d.fault(spec, "spec.source", "is missing: add one of source (plain text), sourceFile (a file beside the manifest), artifact (a module or bundle) and script (base64)")
 		return
 	}
 	value, ok := d.text(n, field)
@@ -48,7 +47,11 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 			return
 		}
 		m.Source = code
-	case "spec.sourceFile":
+	case "spec.artifact", "spec.sourceFile":
+		if field == "spec.artifact" && strings.HasPrefix(value, ociPrefix) {
+			d.artifact(n, value, m)
+			return
+		}
 		if m.Source, ok = d.readBeside(n, field, value, "a file beside the manifest, such as route.lua"); !ok {
 			return
 		}
@@ -87,19 +90,35 @@ func (d *decoder) readBeside(n *yaml.Node, field, path, name string) ([]byte, bo
 	return code, true
 }
 
+// ociPrefix begins a reference to an artifact in an OCI registry.
+const ociPrefix = "oci://"
+
+// artifact reads a reference. The registry fetches what it names.
+func (d *decoder) artifact(n *yaml.Node, value string, m *Manifest) {
+	const field = "spec.artifact"
+	if err := script.CheckArtifact(field, value); err != nil {
+		d.fault(n, field, "%s", script.AsError(err).Message)
+		return
+	}
+	if m.Engine == script.EngineLua {
+		d.fault(n, field, "is for the runtimes wasm and rego: name the file of the source in spec.sourceFile")
+		return
+	}
+	m.Settings.Artifact = value
+}
+
 func (d *decoder) checkSource(n *yaml.Node, field string, m *Manifest) {
-	code := m.Source
-	most := m.Settings.Limits.OrDefaults().SourceBytes
-	switch nul := bytes.IndexByte(code, 0); {
-	case len(bytes.TrimSpace(code)) == 0:
-		d.fault(n, field, "is empty: a script has at least one statement")
-	case len(code) > most:
+	if e := script.AsError(script.CheckSource(m.Engine, m.Source)); e != nil {
+		where := ""
+		if e.Line > 0 {
+			where = fmt.Sprintf(" (line %d of the source)", e.Line)
+		}
+		d.fault(n, field, "%s%s", e.Message, where)
+		return
+	}
+	if most := m.Settings.Limits.SourceLimit(m.Engine, m.Source); len(m.Source) > most {
 		d.fault(n, field, "the source has %d bytes and may have %d: shorten it, or raise spec.limits.sourceBytes (at most %d)",
-			len(code), most, script.MaxSourceBytes)
-	case nul >= 0:
-		d.fault(n, field, "the source holds a NUL byte, in line %d: a script is text", 1+bytes.Count(code[:nul], []byte("\n")))
-	case !utf8.Valid(code):
-		d.fault(n, field, "the source is not valid UTF-8: save it as UTF-8")
+			len(m.Source), most, script.MaxSource(m.Engine, m.Source))
 	}
 }
 

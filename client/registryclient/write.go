@@ -46,7 +46,7 @@ func (w *Write) id() string {
 // keeps what the script has, and means the default for a new one.
 type PublishRequest struct {
 	Name       script.Name
-	Source     []byte
+	Source     []byte  // nil if Settings have an Artifact
 	Engine     string  // "" means lua
 	Entrypoint *string // nil means handle; "" means that the chunk itself is the program
 	Settings   *script.Settings

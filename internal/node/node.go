@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -14,8 +15,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent"
 	"github.com/scriptorium-dev/scriptorium/agent/store"
-	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -57,11 +58,11 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Config.Decisions, err = cfg.Decisions.open(cfg.Name, cfg.Log); err != nil {
 		return nil, err
 	}
-	scripts := lua.New()
-	if err := errors.Join(registerHeap(cfg.Metrics, scripts), cfg.Metrics.Register(cfg.Expiries)); err != nil {
+	set := engines.New(engines.Config{CacheDir: filepath.Join(cfg.Dir, "compiled")})
+	if err := errors.Join(registerHeap(cfg.Metrics, set.Lua), cfg.Metrics.Register(cfg.Expiries)); err != nil {
 		return nil, err
 	}
-	cfg.Software, cfg.Engines = version.String(), []engine.Engine{scripts}
+	cfg.Software, cfg.Engines = version.String(), set.All()
 	cfg.DialOptions, cfg.NATSSecurity, cfg.Trusted, cfg.Publishers = secure.dial, secure.nats, secure.keyring, secure.publishers
 	a, err := agent.Open(cfg.Config)
 	if err != nil {

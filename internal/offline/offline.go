@@ -22,7 +22,7 @@ type Program struct {
 
 // Compile compiles the version. An error is one of the engine's.
 func Compile(e engine.Engine, edition *script.Edition) (*Program, error) {
-	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint, Libraries: edition.Spec.Libraries})
+	program, err := e.Compile(engine.Source{Code: edition.Source, Entrypoint: edition.Entrypoint, Libraries: edition.Spec.Libraries, Runtime: edition.Spec.Runtime})
 	if err != nil {
 		return nil, err
 	}

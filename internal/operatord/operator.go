@@ -26,9 +26,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
@@ -240,8 +240,8 @@ func (o *Operator) serveWebhook(cfg Config) (err error) {
 	}
 	w := *cfg.Webhook
 	w.Namespace = cmp.Or(w.Namespace, cfg.Namespace)
-	if w.Checker == nil {
-		w.Checker, w.Advise = lua.New(), lint.Advise
+	if w.Checkers == nil {
+		w.Checkers, w.Advise = engines.Checkers(), lint.Advise
 	}
 	o.webhook, err = webhook.Add(o.manager, w)
 	return err

@@ -11,8 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -119,13 +118,12 @@ func (d *Daemon) registerMetrics(cfg Config, m *metrics) error {
 
 // registry is where everything is written.
 func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
-	engines := cfg.Engines
-	if engines == nil {
-		l := lua.New()
-		engines = map[string]engine.Checker{l.Name(): l}
+	checkers := cfg.Engines
+	if checkers == nil {
+		checkers = engines.Checkers()
 	}
 	return registry.New(registry.Config{
-		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: engines, OnWrite: m.wrote, Space: d.space.check,
+		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: checkers, OnWrite: m.wrote, Space: d.space.check,
 		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock, OnQuota: d.noteQuota,
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 
-	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -165,10 +164,14 @@ func difference(want *spec.Wanted, have *script.Release, newest *script.Spec) Ac
 // isNewest reports whether the newest version there is what is wanted.
 func isNewest(want *spec.Wanted, have *script.Release, newest *script.Spec) bool {
 	v, _ := have.Newest()
-	if !v.SameProgram(script.Version{Digest: want.Digest(), Engine: manifest.Engine, Entrypoint: want.Entrypoint, Libraries: v.Libraries}) {
+	digest := want.Digest()
+	if want.Settings.Artifact != "" { // the registry knows its digest, and records the reference in the version
+		digest = v.Digest
+	}
+	if !v.SameProgram(script.Version{Digest: digest, Engine: want.Engine, Entrypoint: want.Entrypoint, Inputs: v.Inputs}) {
 		return false
 	}
-	if !v.Libraries.IsZero() { // a newer library is no reason to publish a script again
+	if !v.Inputs.IsZero() { // a newer library is no reason to publish a script again
 		spec := cmp.Or(specOf(have, v), newest)
 		if spec == nil {
 			return false
@@ -201,7 +204,7 @@ func hidesNewest(have *script.Release) bool {
 		return false
 	}
 	v, ok := have.Newest()
-	return ok && !v.Libraries.IsZero() && specOf(have, v) == nil
+	return ok && !v.Inputs.IsZero() && specOf(have, v) == nil
 }
 
 // configured returns the fields of the spec whose settings are others than those of the newest

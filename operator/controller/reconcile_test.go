@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
@@ -133,7 +132,7 @@ func (w *world) Publish(_ context.Context, p registryclient.PublishRequest) (reg
 func (w *world) apply(p registryclient.PublishRequest) registryclient.Published {
 	w.publishes++
 	w.revision++
-	v := script.Version{Number: uint64(w.revision), Digest: script.DigestOf(p.Source), Engine: manifest.Engine, Entrypoint: *p.Entrypoint}
+	v := script.Version{Number: uint64(w.revision), Digest: script.DigestOf(p.Source), Engine: script.EngineLua, Entrypoint: *p.Entrypoint}
 	before := w.release
 	if before != nil && before.Active.SameProgram(v) {
 		v = before.Active

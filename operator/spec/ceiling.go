@@ -16,9 +16,10 @@ func (w *Wanted) AboveCeiling(most script.Limits) (limits, source Faults) {
 	atMost(&c, "instructions", l.Instructions, most.Instructions)
 	atMost(&c, "timeout", l.Timeout, most.Timeout)
 	atMost(&c, "sourceBytes", l.SourceBytes, most.SourceBytes)
-	atMost(&c, "stringBytes", l.StringBytes, most.StringBytes)
+	atMost(&c, "lua.stringBytes", l.StringBytes, most.StringBytes)
 	atMost(&c, "resultBytes", l.ResultBytes, most.ResultBytes)
 	atMost(&c, "logBytes", l.LogBytes, most.LogBytes)
+	atMost(&c, "wasm.memory", l.WasmMemory, most.WasmMemory)
 	atMost(&c, "concurrency", l.Concurrency, most.Concurrency)
 	if most.SourceBytes != 0 && len(w.Source) > most.SourceBytes {
 		source = Faults{script.Errorf(script.Invalid, w.SourceField,

@@ -9,9 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -168,10 +166,10 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}, Gates: allGates{}})
+		r := registry.New(registry.Config{Store: memstore.New(), Engines: engines.Checkers(), Gates: allGates{}})
 		published, err := r.Publish(t.Context(), registry.PublishRequest{
 			Write:  registry.Write{Name: w.Name, Author: "test", Owner: w.Owner, By: access.Everybody("test")},
-			Source: w.Source, Engine: manifest.Engine, Entrypoint: w.Entrypoint, Settings: &w.Settings,
+			Source: w.Source, Engine: script.EngineLua, Entrypoint: w.Entrypoint, Settings: &w.Settings,
 		})
 		if err != nil {
 			t.Fatal(err)

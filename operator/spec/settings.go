@@ -32,11 +32,20 @@ func (r *reader) limits(path string, l *v1alpha1.Limits) script.Limits {
 	}
 	limits := script.Limits{
 		Timeout:     r.duration(path+".timeout", l.Timeout, most.Timeout),
-		SourceBytes: size("sourceBytes", l.SourceBytes, most.SourceBytes),
+		SourceBytes: size("sourceBytes", l.SourceBytes, script.MaxArtifactBytes),
 		StringBytes: size("stringBytes", l.StringBytes, most.StringBytes),
 		ResultBytes: size("resultBytes", l.ResultBytes, most.ResultBytes),
 		LogBytes:    size("logBytes", l.LogBytes, most.LogBytes),
 		Coroutines:  l.Coroutines != nil && *l.Coroutines,
+	}
+	if lua := l.Lua; lua != nil {
+		if lua.StringBytes != nil {
+			limits.StringBytes = size("lua.stringBytes", lua.StringBytes, most.StringBytes)
+		}
+		limits.Coroutines = limits.Coroutines || lua.Coroutines != nil && *lua.Coroutines
+	}
+	if l.Wasm != nil {
+		limits.WasmMemory = size("wasm.memory", l.Wasm.Memory, most.WasmMemory)
 	}
 	if l.Instructions != nil {
 		limits.Instructions = positive[uint64](r, path+".instructions", *l.Instructions, int64(most.Instructions))

@@ -4,10 +4,8 @@
 package spec
 
 import (
-	"bytes"
 	"encoding/base64"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
@@ -20,7 +18,8 @@ import (
 // Wanted is what a LuaScript wants the registry to have.
 type Wanted struct {
 	Name       script.Name
-	Source     []byte
+	Engine     string
+	Source     []byte // nil if Settings have an Artifact
 	Entrypoint string // "" means that the chunk itself is the program
 	Enabled    bool
 	Pin        uint64          // the version that is pinned; 0 follows the latest
@@ -34,8 +33,9 @@ type Wanted struct {
 
 // The fields that hold a source.
 const (
-	sourceField = "spec.source"
-	base64Field = "spec.script"
+	sourceField   = "spec.source"
+	base64Field   = "spec.script"
+	artifactField = "spec.artifact"
 )
 
 // Owner is who a LuaScript is, as the owner of its script in the registry.
@@ -66,13 +66,14 @@ func FromLuaScript(ls *v1alpha1.LuaScript) (Wanted, error) {
 
 // Check is FromLuaScript, and compiles the source, running nothing of it. It returns
 // the faults of both together.
-func Check(checker engine.Checker, ls *v1alpha1.LuaScript) (Wanted, error) {
+func Check(checkers map[string]engine.Checker, ls *v1alpha1.LuaScript) (Wanted, error) {
 	var r reader
 	w := r.wanted(ls)
-	if r.ofSource {
+	checker := checkers[w.Engine]
+	if r.ofSource || checker == nil || w.Settings.Artifact != "" { // which the registry fetches and checks
 		return w, r.faults.orNil()
 	}
-	err := checker.Check(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint, Library: w.Settings.Library})
+	err := checker.Check(engine.Source{Code: w.Source, Entrypoint: w.Entrypoint, Library: w.Settings.Library, Runtime: w.Settings.Runtime})
 	if e := script.AsError(err); e != nil {
 		located := *e
 		if e.Field == "" {
@@ -89,7 +90,7 @@ func (w *Wanted) Publish() registryclient.PublishRequest {
 	return registryclient.PublishRequest{
 		Name:       w.Name,
 		Source:     w.Source,
-		Engine:     manifest.Engine,
+		Engine:     w.Engine,
 		Entrypoint: new(w.Entrypoint),
 		Settings:   new(w.Settings),
 		Enabled:    new(w.Enabled),
@@ -123,6 +124,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	spec := &ls.Spec
 	w := Wanted{
 		Name:       script.Name{Tenant: spec.TenantID, Script: ls.Name},
+		Engine:     engineOf(spec),
 		Entrypoint: manifest.DefaultEntrypoint,
 		Enabled:    spec.Enabled == nil || *spec.Enabled,
 		Owner:      Owner(ls.Namespace, ls.Name),
@@ -130,7 +132,7 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	r.check(script.ValidateLabel("metadata.name", ls.Name))
 	r.check(script.ValidateLabel("spec.tenantId", spec.TenantID))
 	if spec.Entrypoint != nil {
-		w.Entrypoint = r.entrypoint(*spec.Entrypoint)
+		w.Entrypoint = r.entrypoint(w.Engine, *spec.Entrypoint)
 	}
 	if spec.Version != nil {
 		w.Pin = positive[uint64](r, "spec.version", *spec.Version, 1<<53)
@@ -145,13 +147,15 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 	if spec.Config != nil {
 		w.Settings.Config = r.config(spec.Config.Raw)
 	}
+	w.Settings.Runtime = runtimeOf(spec)
 	w.Settings.Rollout = r.plan("spec.rollout", spec.Rollout, w.Name)
 	w.Settings.Tests = r.tests("spec.tests", spec.Tests)
 	if w.Settings.Library = spec.Library != nil && *spec.Library; w.Settings.Library && w.Entrypoint == manifest.DefaultEntrypoint {
 		w.Entrypoint = "" // the API server has set it
 	}
 	r.check(w.Settings.CheckLibrary("spec", "spec.entrypoint", w.Entrypoint))
-	w.Source, w.SourceField = r.source(spec, w.Settings.Limits)
+	r.check(w.Settings.CheckEngine("spec", w.Engine))
+	r.source(spec, &w)
 	if spec.Signature != nil && len(r.faults) == 0 {
 		w.Signature = r.signature(*spec.Signature, &w)
 	}
@@ -160,91 +164,94 @@ func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
 
 // signature refuses one that is of something else. Whose it is agents and registries know.
 func (r *reader) signature(text string, w *Wanted) string {
-	v := script.Version{Digest: w.Digest(), Engine: manifest.Engine, Entrypoint: w.Entrypoint}
+	v := script.Version{Digest: w.Digest(), Engine: w.Engine, Entrypoint: w.Entrypoint}
 	if e := script.AsError(publisher.CoversButLibraries(text, publisher.StatementOf(w.Name, v, w.Settings.Spec))); e != nil {
 		r.fault("spec.signature", "%s", e.Message)
 	}
 	return text
 }
 
-func (r *reader) entrypoint(name string) string {
-	const field = "spec.entrypoint"
-	if len(name) > script.MaxEntrypointBytes {
-		r.fault(field, "has %d bytes, at most %d are allowed", len(name), script.MaxEntrypointBytes)
+func (r *reader) entrypoint(engine, name string) string {
+	if e := script.AsError(script.CheckEntrypoint(engine, name)); e != nil {
+		r.fault("spec.entrypoint", "%s", e.Message)
 		r.ofSource = true
-		return name
-	}
-	for i := range len(name) {
-		c := name[i]
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			r.fault(field, `%.80q is not the name of a function; leave it out for %s, or "" to run the chunk itself`, name, manifest.DefaultEntrypoint)
-			r.ofSource = true
-			break
-		}
 	}
 	return name
 }
 
-// source returns the source and the field that holds it.
-func (r *reader) source(spec *v1alpha1.LuaScriptSpec, limits script.Limits) (code []byte, field string) {
+// engineOf returns the engine that the spec names.
+func engineOf(spec *v1alpha1.LuaScriptSpec) string {
+	if spec.Runtime == nil {
+		return script.EngineLua
+	}
+	return string(*spec.Runtime)
+}
+
+// runtimeOf returns the options of the engine.
+func runtimeOf(spec *v1alpha1.LuaScriptSpec) (r script.Runtime) {
+	if w := spec.Wasm; w != nil {
+		r.Wasm.Reuse = w.Reuse != nil && *w.Reuse
+	}
+	if o := spec.Rego; o != nil {
+		r.Rego = script.RegoOptions{Input: textOf(o.Input), Target: textOf(o.Target), V0: o.V0 != nil && *o.V0}
+	}
+	return r
+}
+
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// source finds the source, and the field that holds it.
+func (r *reader) source(spec *v1alpha1.LuaScriptSpec, w *Wanted) {
 	before := len(r.faults)
 	defer func() { r.ofSource = r.ofSource || len(r.faults) > before }()
+	w.SourceField = sourceField
 	switch {
 	case spec.Script != nil && spec.Source != nil:
 		r.fault(base64Field, "there is %s as well: keep one of the two", sourceField)
-		return nil, sourceField
+		return
+	case spec.Artifact != nil && (spec.Script != nil || spec.Source != nil):
+		r.fault(artifactField, "there is a source as well: keep one of artifact, source and script")
+		return
+	case spec.Artifact != nil:
+		w.SourceField, w.Settings.Artifact = artifactField, *spec.Artifact
+		r.check(script.CheckArtifact(artifactField, *spec.Artifact))
+		if w.Engine == script.EngineLua {
+			r.fault(artifactField, "is for the runtimes %s and %s: write the source to %s", script.EngineWasm, script.EngineRego, sourceField)
+		}
+		return
 	case spec.Source != nil:
-		code, field = []byte(*spec.Source), sourceField
+		w.Source = []byte(*spec.Source)
 	case spec.Script != nil:
-		field = base64Field
+		w.SourceField = base64Field
 		// Tools break base64 into lines, and heredocs end in one.
 		decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(*spec.Script), ""))
 		if err != nil {
-			r.fault(field, "is not base64 (%v): write the plain text to %s instead", err, sourceField)
-			return nil, field
+			r.fault(base64Field, "is not base64 (%v): write the plain text to %s instead", err, sourceField)
+			return
 		}
-		code = decoded
+		w.Source = decoded
 	default:
-		r.fault(sourceField, "is missing: add one of source (plain text) and script (base64)")
-		return nil, sourceField
+		r.fault(sourceField, "is missing: add one of source (plain text), script (base64) and artifact (in an OCI registry)")
+		return
 	}
-	r.text(code, field, limits)
-	return code, field
+	r.code(w)
 }
 
-// text checks what can be said of a source without compiling it.
-func (r *reader) text(code []byte, field string, limits script.Limits) {
-	most := limits.OrDefaults().SourceBytes
-	switch nul := bytes.IndexByte(code, 0); {
-	case len(bytes.TrimSpace(code)) == 0:
-		r.fault(field, "is empty: a script has at least one statement")
-	case len(code) > most:
-		r.fault(field, "the source has %d bytes and may have %d: shorten it, or raise spec.limits.sourceBytes (at most %d)",
-			len(code), most, script.MaxSourceBytes)
-	case nul >= 0:
-		r.faultAt(code, nul, field, "a NUL byte: a script is text")
-	case !utf8.Valid(code):
-		r.faultAt(code, firstInvalid(code), field, "not valid UTF-8: save it as UTF-8")
+// code checks what can be said of a source without compiling it.
+func (r *reader) code(w *Wanted) {
+	if e := script.AsError(script.CheckSource(w.Engine, w.Source)); e != nil {
+		located := *e
+		located.Field = w.SourceField
+		r.faults = append(r.faults, &located)
+		return
 	}
-}
-
-func (r *reader) faultAt(code []byte, offset int, field, message string) {
-	before := code[:offset]
-	r.faults = append(r.faults, &script.Error{
-		Kind: script.Invalid, Field: field, Message: message,
-		Line:   bytes.Count(before, []byte("\n")) + 1,
-		Column: offset - bytes.LastIndexByte(before, '\n'),
-	})
-}
-
-func firstInvalid(text []byte) int {
-	for i := 0; i < len(text); {
-		c, size := utf8.DecodeRune(text[i:])
-		if c == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
+	if most := w.Settings.Limits.SourceLimit(w.Engine, w.Source); len(w.Source) > most {
+		r.fault(w.SourceField, "the source has %d bytes and may have %d: shorten it, or raise spec.limits.sourceBytes (at most %d)",
+			len(w.Source), most, script.MaxSource(w.Engine, w.Source))
 	}
-	return len(text)
 }

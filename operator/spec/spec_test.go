@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/scriptorium-dev/scriptorium/client/manifest"
-	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/registry"
@@ -226,7 +224,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestCheckCompiles(t *testing.T) {
-	engine := lua.New()
+	engine := engines.Checkers()
 	for _, tt := range []struct {
 		change func(*v1alpha1.LuaScript)
 		want   string
@@ -295,11 +293,11 @@ func TestLocateAnotherOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := registry.New(registry.Config{Store: memstore.New(), Engines: map[string]engine.Checker{manifest.Engine: lua.New()}})
+		r := registry.New(registry.Config{Store: memstore.New(), Engines: engines.Checkers()})
 		publish := func(owner string) error {
 			_, err := r.Publish(t.Context(), registry.PublishRequest{
 				Write:  registry.Write{Name: w.Name, Author: "test", Owner: owner, By: access.Everybody("test")},
-				Source: w.Source, Engine: manifest.Engine, Entrypoint: w.Entrypoint,
+				Source: w.Source, Engine: script.EngineLua, Entrypoint: w.Entrypoint,
 			})
 			return err
 		}

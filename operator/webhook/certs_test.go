@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/certtest"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook"
@@ -193,7 +193,7 @@ func TestFolderOfCertificates(t *testing.T) {
 	dir := filepath.Dir(pair.Cert)
 	port := porttest.Port(t)
 	const secret = "not-made"
-	mgr, err := newManager(kube.Config, webhook.Config{Checker: lua.New(), Namespace: system, Secret: secret, Host: "127.0.0.1", Port: port, CertDir: dir})
+	mgr, err := newManager(kube.Config, webhook.Config{Checkers: engines.Checkers(), Namespace: system, Secret: secret, Host: "127.0.0.1", Port: port, CertDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,10 @@ import (
 
 // luaScripts validates LuaScripts.
 type luaScripts struct {
-	checker engine.Checker
-	advise  func(engine.Source) []*script.Error // nil: there is no advice
-	cached  client.Reader
-	direct  client.Reader // asks the API server
+	checkers map[string]engine.Checker
+	advise   func(engine.Source) []*script.Error // of Lua; nil: there is no advice
+	cached   client.Reader
+	direct   client.Reader // asks the API server
 	// turns bounds how many scripts are compiled at once: each may take a multiple of
 	// its size of memory.
 	turns chan struct{}
@@ -78,7 +78,7 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 
 // advice warns of what in the source is probably not meant.
 func (v *luaScripts) advice(w *spec.Wanted) (warnings admission.Warnings) {
-	if v.advise == nil {
+	if v.advise == nil || w.Engine != script.EngineLua {
 		return nil
 	}
 	const most = 5
@@ -108,7 +108,7 @@ func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (c com
 		return c, ctx.Err()
 	}
 	var ok bool
-	c.wanted, err = spec.Check(v.checker, ls)
+	c.wanted, err = spec.Check(v.checkers, ls)
 	if c.faults, ok = spec.AllFaults(err); !ok {
 		return c, err
 	}

@@ -20,7 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
@@ -61,7 +61,7 @@ func serve(ctx context.Context) error {
 		return err
 	}
 	mgr, err := newManager(as, webhook.Config{
-		Checker: lua.New(), Advise: lint.Advise, Namespace: system, Host: "127.0.0.1", Port: port, Hosts: []string{"127.0.0.1"},
+		Checkers: engines.Checkers(), Advise: lint.Advise, Namespace: system, Host: "127.0.0.1", Port: port, Hosts: []string{"127.0.0.1"},
 	})
 	if err != nil {
 		return err

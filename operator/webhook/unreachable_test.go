@@ -30,7 +30,7 @@ func (checker) Check(engine.Source) error { return nil }
 
 // What cannot be known is no refusal.
 func TestUnreachableAPIServer(t *testing.T) {
-	v := &luaScripts{checker: checker{}, cached: unreachable{}, direct: unreachable{}, turns: make(chan struct{}, 1)}
+	v := &luaScripts{checkers: map[string]engine.Checker{script.EngineLua: checker{}}, cached: unreachable{}, direct: unreachable{}, turns: make(chan struct{}, 1)}
 	ls := &v1alpha1.LuaScript{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "route"},
 		Spec:       v1alpha1.LuaScriptSpec{TenantID: "acme", Source: new("x = 1")},

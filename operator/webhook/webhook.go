@@ -81,8 +81,8 @@ const (
 
 // Config of the webhook.
 type Config struct {
-	// Checker compiles scripts.
-	Checker engine.Checker
+	// Checkers compile scripts, by the names of the engines.
+	Checkers map[string]engine.Checker
 	// Advise returns what in a source that compiles is probably not meant, each with its line; nil means no warnings.
 	Advise func(src engine.Source) []*script.Error
 	// Namespace is the operator's. Its Service there is what the API server calls, and
@@ -127,7 +127,7 @@ func (w *Webhook) Ready() error {
 // Add adds the webhook's server to mgr, and what keeps its certificate.
 func Add(mgr ctrl.Manager, cfg Config) (*Webhook, error) {
 	cfg.setDefaults()
-	if cfg.Checker == nil {
+	if len(cfg.Checkers) == 0 {
 		return nil, errors.New("the webhook needs an engine to compile scripts with")
 	}
 	if cfg.CertDir == "" && cfg.Namespace == "" {
@@ -155,7 +155,7 @@ func Add(mgr ctrl.Manager, cfg Config) (*Webhook, error) {
 	}
 	server := webhook.NewServer(options)
 	server.Register(luaScriptPath, admission.WithValidator(mgr.GetScheme(), &luaScripts{
-		checker: cfg.Checker, advise: cfg.Advise, cached: mgr.GetClient(), direct: mgr.GetAPIReader(),
+		checkers: cfg.Checkers, advise: cfg.Advise, cached: mgr.GetClient(), direct: mgr.GetAPIReader(),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}))
 	server.Register(scriptTenantPath, admission.WithValidator(mgr.GetScheme(), &scriptTenants{}))

@@ -60,6 +60,8 @@ type Settings struct {
 	Library   bool          `json:"library,omitempty"`
 	// Libraries is script.DigestOfLibraries.
 	Libraries script.Digest `json:"libraries,omitzero"`
+	// Runtime is of the options of the engine.
+	Runtime script.Digest `json:"runtime,omitzero"`
 	// Personal is of whose personal version it is.
 	Personal script.Digest `json:"personal,omitzero"`
 }
@@ -74,6 +76,7 @@ type limits struct {
 	LogBytes     int           `json:"logBytes,omitempty"`
 	Concurrency  int           `json:"concurrency,omitempty"`
 	Coroutines   bool          `json:"coroutines,omitempty"`
+	WasmMemory   int           `json:"wasmMemory,omitempty"`
 }
 
 // StatementOf returns the statement about the version of the script, which runs with s.
@@ -97,6 +100,7 @@ func SettingsOf(s script.Spec) Settings {
 		Decisions: digestOfDecisions(s.Decisions),
 		Library:   s.Library,
 		Libraries: script.DigestOfLibraries(s.Libraries),
+		Runtime:   script.Inputs{Runtime: s.Runtime}.Digest(),
 		Personal:  digestOfPersonal(s.Personal),
 	}
 }
@@ -231,6 +235,7 @@ func (s Statement) differs(want Statement) string {
 		{"log.decisions", s.Decisions == want.Decisions},
 		{"library", s.Library == want.Library},
 		{"set of libraries", s.Libraries == want.Libraries},
+		{"set of options of the engine", s.Runtime == want.Runtime},
 		{"personal", s.Personal == want.Personal},
 	} {
 		if !f.same {

@@ -65,7 +65,7 @@ func sumOf(b []byte) (s Sum) {
 // different ages agree: fields that are added to a release are not added here. An
 // older agent drops what it does not know of a message; were that in the registry's
 // sum, it would find a drift at each beacon and fetch everything, again and again. Of
-// the limits, LogBytes, Concurrency and Coroutines are left out for that reason, and so are
+// the limits, LogBytes, Concurrency, Coroutines and WasmMemory are left out for that reason, and so are
 // the candidate and the tests: a change of them shows all the same, by the revision that it gives the release, and
 // only a fault in memory of just these does not.
 func Fingerprint(r script.Release) Sum {

@@ -112,7 +112,7 @@ func FromVersion(v script.Version) *scriptv1.Version {
 		Signature:  v.Signature,
 		Spec:       FromDigest(v.Spec),
 		SpecSize:   int64(v.SpecSize),
-		Libraries:  FromDigest(v.Libraries),
+		Inputs:     FromDigest(v.Inputs),
 	}
 }
 
@@ -129,18 +129,18 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 	if err != nil {
 		return script.Version{}, err
 	}
-	libraries, err := ToDigest(m.GetLibraries())
+	inputs, err := ToDigest(m.GetInputs())
 	if err != nil {
 		return script.Version{}, err
 	}
 	engine := m.GetEngine()
-	if !libraries.IsZero() { // else an older registry has dropped them, and nothing may run it without
-		engine = strings.TrimSuffix(engine, withLibraries)
+	if !inputs.IsZero() { // else an older registry has dropped them, and nothing may run it without
+		engine = strings.TrimSuffix(engine, withInputs)
 	}
 	if m.GetSpecSize() < 0 || m.GetSpecSize() > script.MaxSourceBytes {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has settings of the impossible size %d", m.GetSpecSize())
 	}
-	if m.GetSize() < 0 || m.GetSize() > script.MaxSourceBytes {
+	if m.GetSize() < 0 || m.GetSize() > script.MaxArtifactBytes {
 		return script.Version{}, script.Errorf(script.Invalid, "version", "has the impossible size %d", m.GetSize())
 	}
 	return script.Version{
@@ -155,20 +155,20 @@ func ToVersion(m *scriptv1.Version) (script.Version, error) {
 		Signature:  m.GetSignature(),
 		Spec:       spec,
 		SpecSize:   int(m.GetSpecSize()),
-		Libraries:  libraries,
+		Inputs:     inputs,
 	}, nil
 }
 
-// withLibraries is added to the engine of a version with libraries: software that does not know libraries has no such
-// engine, so it keeps the version that it runs, and says why.
-const withLibraries = "+libraries"
+// withInputs is added to the engine of a version with inputs: software that does not know them has no such engine, so it
+// keeps the version that it runs, and says why.
+const withInputs = "+libraries"
 
 // engineOf returns how the engine of v is called on the wire.
 func engineOf(v script.Version) string {
-	if v.Libraries.IsZero() {
+	if v.Inputs.IsZero() {
 		return v.Engine
 	}
-	return v.Engine + withLibraries
+	return v.Engine + withInputs
 }
 
 // FromDigest returns the raw bytes of d, nil for none.
@@ -203,6 +203,9 @@ func FromSettings(s script.Settings) *scriptv1.Settings {
 		Library:      s.Library,
 		Libraries:    FromLibraries(s.Libraries),
 		Personal:     fromPersonal(s.Personal),
+		Wasm:         fromWasm(s.Runtime.Wasm),
+		Rego:         fromRego(s.Runtime.Rego),
+		Artifact:     s.Artifact,
 	}
 }
 
@@ -246,6 +249,8 @@ func ToSettings(m *scriptv1.Settings) (script.Settings, error) {
 			Library:   m.GetLibrary(),
 			Libraries: libraries,
 			Personal:  toPersonal(m.GetPersonal()),
+			Runtime:   toRuntime(m.GetWasm(), m.GetRego()),
+			Artifact:  m.GetArtifact(),
 		},
 		HistoryLimit: int(m.GetHistoryLimit()),
 		Rollout:      plan,
@@ -288,6 +293,7 @@ func FromLimits(l script.Limits) *scriptv1.Limits {
 		LogBytes:     int64(l.LogBytes),
 		Concurrency:  int32(l.Concurrency),
 		Coroutines:   l.Coroutines,
+		WasmMemory:   int64(l.WasmMemory),
 	}
 	if l.Timeout != 0 {
 		m.Timeout = durationpb.New(l.Timeout)
@@ -311,6 +317,7 @@ func ToLimits(m *scriptv1.Limits) (script.Limits, error) {
 		LogBytes:     int(m.GetLogBytes()),
 		Concurrency:  int(m.GetConcurrency()),
 		Coroutines:   m.GetCoroutines(),
+		WasmMemory:   int(m.GetWasmMemory()),
 	}, nil
 }
 

@@ -49,7 +49,7 @@ type LuaScriptList struct {
 
 // LuaScriptSpec is what a script is.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.script) != has(self.source)",message="exactly one of script and source must be set"
+// +kubebuilder:validation:XValidation:rule="(has(self.script) ? 1 : 0) + (has(self.source) ? 1 : 0) + (has(self.artifact) ? 1 : 0) == 1",message="exactly one of script, source and artifact must be set"
 type LuaScriptSpec struct {
 	// The tenant that owns the script: a DNS label. A ScriptTenant of that name must
 	// let this namespace act for it. It cannot be changed.
@@ -60,8 +60,13 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the LuaScript and create another"
 	TenantID string `json:"tenantId"`
 
+	// What the script is written in, and runs on. lua unless set.
+	// +optional
+	// +kubebuilder:validation:Enum=lua;wasm;rego
+	Runtime *Runtime `json:"runtime,omitempty"`
+
 	// The source of the script, in base64; line breaks in it do not matter. Exactly one
-	// of script and source is set.
+	// of script, source and artifact is set.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1417000
@@ -75,12 +80,27 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:MaxLength=1048576
 	Source *string `json:"source,omitempty"`
 
-	// The function that is called. If it is empty, the chunk itself is the program:
-	// the members of its argument are globals, and what it returns is the result.
+	// Where the registry fetches the source: a WebAssembly module or a bundle of policies in an OCI
+	// registry, by digest, such as oci://registry.example/acme/route@sha256:...
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^oci://[^@]+@sha256:[0-9a-f]{64}$`
+	Artifact *string `json:"artifact,omitempty"`
+
+	// Options of a WebAssembly module.
+	// +optional
+	Wasm *WasmOptions `json:"wasm,omitempty"`
+
+	// Options of a policy.
+	// +optional
+	Rego *RegoOptions `json:"rego,omitempty"`
+
+	// The function that is called, or the path of the rule. If it is empty, the chunk itself is the
+	// program: the members of its argument are globals, and what it returns is the result.
 	// +optional
 	// +kubebuilder:default=handle
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^([A-Za-z_][A-Za-z0-9_]*)?$`
+	// +kubebuilder:validation:Pattern=`^([A-Za-z_][A-Za-z0-9_./]*)?$`
 	Entrypoint *string `json:"entrypoint,omitempty"`
 
 	// The script is a library: a chunk that returns a table, which other scripts of the tenant get by
@@ -150,6 +170,34 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+}
+
+// Runtime is what runs a script.
+type Runtime string
+
+// WasmOptions are options of a WebAssembly module.
+type WasmOptions struct {
+	// Run calls in instances that are reset after each call, in place of a new instance for each call.
+	// It is faster. false unless set.
+	// +optional
+	Reuse *bool `json:"reuse,omitempty"`
+}
+
+// RegoOptions are options of a policy.
+type RegoOptions struct {
+	// The form of the input document: envoy is that of Envoy's external authorization. The argument
+	// as it is unless set.
+	// +optional
+	// +kubebuilder:validation:Enum=envoy
+	Input *string `json:"input,omitempty"`
+	// What the policy is compiled to. wasm if the policy allows it, unless set. An interpreted
+	// policy needs a tenant with a process of its own.
+	// +optional
+	// +kubebuilder:validation:Enum=wasm;interpreted
+	Target *string `json:"target,omitempty"`
+	// The source is Rego from before version 1. false unless set.
+	// +optional
+	V0 *bool `json:"v0,omitempty"`
 }
 
 // Trigger says on which event a script runs, and about which requests. A gateway names the
@@ -277,16 +325,11 @@ type Limits struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s))+$') && duration(self) > duration('0s') && duration(self) <= duration('10s')",message="must be a duration above 0 and up to 10s, such as 50ms"
 	Timeout *string `json:"timeout,omitempty"`
-	// Bytes of source. 65536 unless set.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1048576
-	SourceBytes *int64 `json:"sourceBytes,omitempty"`
-	// Bytes of any one string that the script makes. 262144 unless set.
+	// Bytes of source. 65536 unless set, and 4194304 for modules and bundles.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4194304
-	StringBytes *int64 `json:"stringBytes,omitempty"`
+	SourceBytes *int64 `json:"sourceBytes,omitempty"`
 	// Bytes of all results together, as JSON. 65536 unless set.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -302,7 +345,39 @@ type Limits struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	Concurrency *int32 `json:"concurrency,omitempty"`
+	// Bounds that only Lua has.
+	// +optional
+	Lua *LuaLimits `json:"lua,omitempty"`
+	// Bounds that only WebAssembly has.
+	// +optional
+	Wasm *WasmLimits `json:"wasm,omitempty"`
+	// The former name of lua.stringBytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4194304
+	StringBytes *int64 `json:"stringBytes,omitempty"`
+	// The former name of lua.coroutines.
+	// +optional
+	Coroutines *bool `json:"coroutines,omitempty"`
+}
+
+// LuaLimits bound one call of a script in Lua.
+type LuaLimits struct {
+	// Bytes of any one string that the script makes. 262144 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4194304
+	StringBytes *int64 `json:"stringBytes,omitempty"`
 	// Whether the script may use coroutines. It may not unless set.
 	// +optional
 	Coroutines *bool `json:"coroutines,omitempty"`
+}
+
+// WasmLimits bound one call of a WebAssembly module, and of a policy that is compiled to one.
+type WasmLimits struct {
+	// Bytes of an instance's memory. 16777216 unless set.
+	// +optional
+	// +kubebuilder:validation:Minimum=65536
+	// +kubebuilder:validation:Maximum=67108864
+	Memory *int64 `json:"memory,omitempty"`
 }

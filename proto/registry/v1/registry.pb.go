@@ -142,10 +142,11 @@ type PublishRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Source []byte                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// "lua" when empty.
+	// Empty if settings have an artifact.
+	Source []byte `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// "lua", "wasm" or "rego"; "lua" when empty.
 	Engine string `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
-	// The function that is called. Absent means "handle"; present and empty
+	// The function that is called, or the path of the rule. Absent means "handle"; present and empty
 	// means that the chunk itself is the program.
 	Entrypoint *string `protobuf:"bytes,5,opt,name=entrypoint,proto3,oneof" json:"entrypoint,omitempty"`
 	// Absent keeps the settings as they are.

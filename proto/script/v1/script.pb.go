@@ -48,8 +48,9 @@ type Version struct {
 	Spec []byte `protobuf:"bytes,10,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Bytes of that document.
 	SpecSize int64 `protobuf:"varint,11,opt,name=spec_size,json=specSize,proto3" json:"spec_size,omitempty"`
-	// The raw 32 bytes of a SHA-256 of the libraries of the version; absent if it has none.
-	Libraries     []byte `protobuf:"bytes,12,opt,name=libraries,proto3" json:"libraries,omitempty"`
+	// The raw 32 bytes of a SHA-256 of what is compiled beside the source: libraries, and options of
+	// the engine. Absent if there is nothing.
+	Inputs        []byte `protobuf:"bytes,12,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,9 +162,9 @@ func (x *Version) GetSpecSize() int64 {
 	return 0
 }
 
-func (x *Version) GetLibraries() []byte {
+func (x *Version) GetInputs() []byte {
 	if x != nil {
-		return x.Libraries
+		return x.Inputs
 	}
 	return nil
 }
@@ -1354,7 +1355,13 @@ type Settings struct {
 	// nothing.
 	Libraries []*Library `protobuf:"bytes,10,rep,name=libraries,proto3" json:"libraries,omitempty"`
 	// The script is the personal version of another one; absent for none.
-	Personal      *Personal `protobuf:"bytes,11,opt,name=personal,proto3" json:"personal,omitempty"`
+	Personal *Personal `protobuf:"bytes,11,opt,name=personal,proto3" json:"personal,omitempty"`
+	// Options that one engine alone has; absent for the defaults.
+	Wasm *WasmOptions `protobuf:"bytes,12,opt,name=wasm,proto3" json:"wasm,omitempty"`
+	Rego *RegoOptions `protobuf:"bytes,13,opt,name=rego,proto3" json:"rego,omitempty"`
+	// Where the registry fetched the source: oci://host/repository@sha256:…. In a publish without a source,
+	// where it fetches it. Empty for sources that came with the request.
+	Artifact      string `protobuf:"bytes,14,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1466,6 +1473,137 @@ func (x *Settings) GetPersonal() *Personal {
 	return nil
 }
 
+func (x *Settings) GetWasm() *WasmOptions {
+	if x != nil {
+		return x.Wasm
+	}
+	return nil
+}
+
+func (x *Settings) GetRego() *RegoOptions {
+	if x != nil {
+		return x.Rego
+	}
+	return nil
+}
+
+func (x *Settings) GetArtifact() string {
+	if x != nil {
+		return x.Artifact
+	}
+	return ""
+}
+
+// Options of a WebAssembly module.
+type WasmOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls run in instances that the engine resets, in place of a new instance for each call.
+	Reuse         bool `protobuf:"varint,1,opt,name=reuse,proto3" json:"reuse,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WasmOptions) Reset() {
+	*x = WasmOptions{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WasmOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WasmOptions) ProtoMessage() {}
+
+func (x *WasmOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WasmOptions.ProtoReflect.Descriptor instead.
+func (*WasmOptions) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WasmOptions) GetReuse() bool {
+	if x != nil {
+		return x.Reuse
+	}
+	return false
+}
+
+// Options of a policy.
+type RegoOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "envoy", or empty for the argument as it is.
+	Input string `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// "wasm" or "interpreted"; empty for wasm if the policy allows it.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// The source is Rego from before version 1.
+	V0            bool `protobuf:"varint,3,opt,name=v0,proto3" json:"v0,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegoOptions) Reset() {
+	*x = RegoOptions{}
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegoOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegoOptions) ProtoMessage() {}
+
+func (x *RegoOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegoOptions.ProtoReflect.Descriptor instead.
+func (*RegoOptions) Descriptor() ([]byte, []int) {
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RegoOptions) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *RegoOptions) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *RegoOptions) GetV0() bool {
+	if x != nil {
+		return x.V0
+	}
+	return false
+}
+
 // A personal version of a script: calls of the script with the key run it.
 type Personal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1482,7 +1620,7 @@ type Personal struct {
 
 func (x *Personal) Reset() {
 	*x = Personal{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1632,7 @@ func (x *Personal) String() string {
 func (*Personal) ProtoMessage() {}
 
 func (x *Personal) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[13]
+	mi := &file_proto_script_v1_script_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1645,7 @@ func (x *Personal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Personal.ProtoReflect.Descriptor instead.
 func (*Personal) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{13}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Personal) GetOf() string {
@@ -1554,7 +1692,7 @@ type Library struct {
 
 func (x *Library) Reset() {
 	*x = Library{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1704,7 @@ func (x *Library) String() string {
 func (*Library) ProtoMessage() {}
 
 func (x *Library) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[14]
+	mi := &file_proto_script_v1_script_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1717,7 @@ func (x *Library) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Library.ProtoReflect.Descriptor instead.
 func (*Library) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{14}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Library) GetTenant() string {
@@ -1634,7 +1772,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1784,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[15]
+	mi := &file_proto_script_v1_script_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1797,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{15}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Decisions) GetSample() float64 {
@@ -1705,7 +1843,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1855,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[16]
+	mi := &file_proto_script_v1_script_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1868,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{16}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OnError) GetPolicy() string {
@@ -1797,7 +1935,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1947,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[17]
+	mi := &file_proto_script_v1_script_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1960,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{17}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Plan) GetSteps() []*Step {
@@ -1928,7 +2066,7 @@ type LatencyIncrease struct {
 
 func (x *LatencyIncrease) Reset() {
 	*x = LatencyIncrease{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2078,7 @@ func (x *LatencyIncrease) String() string {
 func (*LatencyIncrease) ProtoMessage() {}
 
 func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[18]
+	mi := &file_proto_script_v1_script_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2091,7 @@ func (x *LatencyIncrease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyIncrease.ProtoReflect.Descriptor instead.
 func (*LatencyIncrease) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{18}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LatencyIncrease) GetP50() int32 {
@@ -1993,7 +2131,7 @@ type StepCalls struct {
 
 func (x *StepCalls) Reset() {
 	*x = StepCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2143,7 @@ func (x *StepCalls) String() string {
 func (*StepCalls) ProtoMessage() {}
 
 func (x *StepCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[19]
+	mi := &file_proto_script_v1_script_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2156,7 @@ func (x *StepCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCalls.ProtoReflect.Descriptor instead.
 func (*StepCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{19}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StepCalls) GetStep() int32 {
@@ -2061,7 +2199,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2211,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[20]
+	mi := &file_proto_script_v1_script_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2224,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{20}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Amount) GetCount() int32 {
@@ -2125,7 +2263,7 @@ type ShadowCalls struct {
 
 func (x *ShadowCalls) Reset() {
 	*x = ShadowCalls{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2275,7 @@ func (x *ShadowCalls) String() string {
 func (*ShadowCalls) ProtoMessage() {}
 
 func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[21]
+	mi := &file_proto_script_v1_script_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2288,7 @@ func (x *ShadowCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowCalls.ProtoReflect.Descriptor instead.
 func (*ShadowCalls) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{21}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ShadowCalls) GetStep() int32 {
@@ -2209,7 +2347,7 @@ type ShadowFindings struct {
 
 func (x *ShadowFindings) Reset() {
 	*x = ShadowFindings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2359,7 @@ func (x *ShadowFindings) String() string {
 func (*ShadowFindings) ProtoMessage() {}
 
 func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[22]
+	mi := &file_proto_script_v1_script_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2372,7 @@ func (x *ShadowFindings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowFindings.ProtoReflect.Descriptor instead.
 func (*ShadowFindings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{22}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ShadowFindings) GetPaths() []*ShadowPath {
@@ -2270,7 +2408,7 @@ type ShadowPath struct {
 
 func (x *ShadowPath) Reset() {
 	*x = ShadowPath{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2420,7 @@ func (x *ShadowPath) String() string {
 func (*ShadowPath) ProtoMessage() {}
 
 func (x *ShadowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[23]
+	mi := &file_proto_script_v1_script_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2433,7 @@ func (x *ShadowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowPath.ProtoReflect.Descriptor instead.
 func (*ShadowPath) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{23}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ShadowPath) GetPath() string {
@@ -2329,7 +2467,7 @@ type ShadowSample struct {
 
 func (x *ShadowSample) Reset() {
 	*x = ShadowSample{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2479,7 @@ func (x *ShadowSample) String() string {
 func (*ShadowSample) ProtoMessage() {}
 
 func (x *ShadowSample) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[24]
+	mi := &file_proto_script_v1_script_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2492,7 @@ func (x *ShadowSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowSample.ProtoReflect.Descriptor instead.
 func (*ShadowSample) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{24}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShadowSample) GetTime() *timestamppb.Timestamp {
@@ -2441,7 +2579,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2591,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[25]
+	mi := &file_proto_script_v1_script_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2604,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{25}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Step) GetPercent() int32 {
@@ -2529,7 +2667,7 @@ type ShadowShare struct {
 
 func (x *ShadowShare) Reset() {
 	*x = ShadowShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2679,7 @@ func (x *ShadowShare) String() string {
 func (*ShadowShare) ProtoMessage() {}
 
 func (x *ShadowShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[26]
+	mi := &file_proto_script_v1_script_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2692,7 @@ func (x *ShadowShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowShare.ProtoReflect.Descriptor instead.
 func (*ShadowShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{26}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShadowShare) GetPercent() int32 {
@@ -2582,7 +2720,7 @@ type KeyShare struct {
 
 func (x *KeyShare) Reset() {
 	*x = KeyShare{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2732,7 @@ func (x *KeyShare) String() string {
 func (*KeyShare) ProtoMessage() {}
 
 func (x *KeyShare) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[27]
+	mi := &file_proto_script_v1_script_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2745,7 @@ func (x *KeyShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyShare.ProtoReflect.Descriptor instead.
 func (*KeyShare) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{27}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KeyShare) GetPercent() int32 {
@@ -2643,7 +2781,7 @@ type Gate struct {
 
 func (x *Gate) Reset() {
 	*x = Gate{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2793,7 @@ func (x *Gate) String() string {
 func (*Gate) ProtoMessage() {}
 
 func (x *Gate) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[28]
+	mi := &file_proto_script_v1_script_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2806,7 @@ func (x *Gate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gate.ProtoReflect.Descriptor instead.
 func (*Gate) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{28}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Gate) GetKind() string {
@@ -2730,7 +2868,7 @@ type Test struct {
 
 func (x *Test) Reset() {
 	*x = Test{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +2880,7 @@ func (x *Test) String() string {
 func (*Test) ProtoMessage() {}
 
 func (x *Test) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[29]
+	mi := &file_proto_script_v1_script_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +2893,7 @@ func (x *Test) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Test.ProtoReflect.Descriptor instead.
 func (*Test) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{29}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Test) GetName() string {
@@ -2792,21 +2930,24 @@ type Limits struct {
 	Instructions uint64                 `protobuf:"varint,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	Timeout      *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	SourceBytes  int64                  `protobuf:"varint,3,opt,name=source_bytes,json=sourceBytes,proto3" json:"source_bytes,omitempty"`
-	StringBytes  int64                  `protobuf:"varint,4,opt,name=string_bytes,json=stringBytes,proto3" json:"string_bytes,omitempty"`
-	ResultBytes  int64                  `protobuf:"varint,5,opt,name=result_bytes,json=resultBytes,proto3" json:"result_bytes,omitempty"`
+	// Of Lua: size of any one string made while running.
+	StringBytes int64 `protobuf:"varint,4,opt,name=string_bytes,json=stringBytes,proto3" json:"string_bytes,omitempty"`
+	ResultBytes int64 `protobuf:"varint,5,opt,name=result_bytes,json=resultBytes,proto3" json:"result_bytes,omitempty"`
 	// Calls of the script that run at once on an agent; 0 means as many as the tenant may.
 	Concurrency int32 `protobuf:"varint,6,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// Bytes a second that the script may log on each agent.
 	LogBytes int64 `protobuf:"varint,7,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
-	// The script may use coroutines.
-	Coroutines    bool `protobuf:"varint,8,opt,name=coroutines,proto3" json:"coroutines,omitempty"`
+	// Of Lua: the script may use coroutines.
+	Coroutines bool `protobuf:"varint,8,opt,name=coroutines,proto3" json:"coroutines,omitempty"`
+	// Of WebAssembly: bytes of an instance's memory.
+	WasmMemory    int64 `protobuf:"varint,9,opt,name=wasm_memory,json=wasmMemory,proto3" json:"wasm_memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +2959,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[30]
+	mi := &file_proto_script_v1_script_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +2972,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{30}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Limits) GetInstructions() uint64 {
@@ -2890,6 +3031,13 @@ func (x *Limits) GetCoroutines() bool {
 	return false
 }
 
+func (x *Limits) GetWasmMemory() int64 {
+	if x != nil {
+		return x.WasmMemory
+	}
+	return 0
+}
+
 // A key of a tenant's own data, that its scripts read.
 type Value struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -2914,7 +3062,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3074,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[31]
+	mi := &file_proto_script_v1_script_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3087,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{31}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Value) GetTenant() string {
@@ -3020,7 +3168,7 @@ type ValueHistory struct {
 
 func (x *ValueHistory) Reset() {
 	*x = ValueHistory{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3180,7 @@ func (x *ValueHistory) String() string {
 func (*ValueHistory) ProtoMessage() {}
 
 func (x *ValueHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[32]
+	mi := &file_proto_script_v1_script_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3193,7 @@ func (x *ValueHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueHistory.ProtoReflect.Descriptor instead.
 func (*ValueHistory) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{32}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ValueHistory) GetTenant() string {
@@ -3097,7 +3245,7 @@ type ValueLine struct {
 
 func (x *ValueLine) Reset() {
 	*x = ValueLine{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3257,7 @@ func (x *ValueLine) String() string {
 func (*ValueLine) ProtoMessage() {}
 
 func (x *ValueLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[33]
+	mi := &file_proto_script_v1_script_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3270,7 @@ func (x *ValueLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueLine.ProtoReflect.Descriptor instead.
 func (*ValueLine) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{33}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ValueLine) GetRevision() int64 {
@@ -3198,7 +3346,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3358,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[34]
+	mi := &file_proto_script_v1_script_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3371,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{34}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Tenant) GetName() string {
@@ -3305,7 +3453,7 @@ type TenantSettings struct {
 
 func (x *TenantSettings) Reset() {
 	*x = TenantSettings{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3465,7 @@ func (x *TenantSettings) String() string {
 func (*TenantSettings) ProtoMessage() {}
 
 func (x *TenantSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[35]
+	mi := &file_proto_script_v1_script_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3478,7 @@ func (x *TenantSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantSettings.ProtoReflect.Descriptor instead.
 func (*TenantSettings) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{35}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TenantSettings) GetIsolation() string {
@@ -3439,7 +3587,7 @@ type Trigger struct {
 
 func (x *Trigger) Reset() {
 	*x = Trigger{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3599,7 @@ func (x *Trigger) String() string {
 func (*Trigger) ProtoMessage() {}
 
 func (x *Trigger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[36]
+	mi := &file_proto_script_v1_script_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3612,7 @@ func (x *Trigger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{36}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Trigger) GetEvent() string {
@@ -3504,7 +3652,7 @@ type TriggerMatch struct {
 
 func (x *TriggerMatch) Reset() {
 	*x = TriggerMatch{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3664,7 @@ func (x *TriggerMatch) String() string {
 func (*TriggerMatch) ProtoMessage() {}
 
 func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[37]
+	mi := &file_proto_script_v1_script_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3677,7 @@ func (x *TriggerMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerMatch.ProtoReflect.Descriptor instead.
 func (*TriggerMatch) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{37}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TriggerMatch) GetHosts() []string {
@@ -3573,7 +3721,7 @@ type TriggerHeader struct {
 
 func (x *TriggerHeader) Reset() {
 	*x = TriggerHeader{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3733,7 @@ func (x *TriggerHeader) String() string {
 func (*TriggerHeader) ProtoMessage() {}
 
 func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[38]
+	mi := &file_proto_script_v1_script_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3746,7 @@ func (x *TriggerHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerHeader.ProtoReflect.Descriptor instead.
 func (*TriggerHeader) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{38}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TriggerHeader) GetName() string {
@@ -3644,7 +3792,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3804,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[39]
+	mi := &file_proto_script_v1_script_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3817,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{39}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HistoryEntry) GetRevision() int64 {
@@ -3794,7 +3942,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +3954,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[40]
+	mi := &file_proto_script_v1_script_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +3967,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{40}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditEntry) GetRevision() int64 {
@@ -3981,7 +4129,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4141,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[41]
+	mi := &file_proto_script_v1_script_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4154,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{41}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Event) GetId() string {
@@ -4132,7 +4280,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[42]
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4144,7 +4292,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[42]
+	mi := &file_proto_script_v1_script_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4157,7 +4305,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{42}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Source) GetDigest() []byte {
@@ -4195,7 +4343,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	mi := &file_proto_script_v1_script_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4355,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[43]
+	mi := &file_proto_script_v1_script_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4368,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{43}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Error) GetKind() string {
@@ -4278,7 +4426,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_proto_script_v1_script_proto_msgTypes[44]
+	mi := &file_proto_script_v1_script_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4290,7 +4438,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_script_v1_script_proto_msgTypes[44]
+	mi := &file_proto_script_v1_script_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4303,7 +4451,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{44}
+	return file_proto_script_v1_script_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Frame) GetFunction() string {
@@ -4324,7 +4472,7 @@ var File_proto_script_v1_script_proto protoreflect.FileDescriptor
 
 const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x02\n" +
+	"\x1cproto/script/v1/script.proto\x12\x15scriptorium.script.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
@@ -4340,8 +4488,8 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tsignature\x18\t \x01(\tR\tsignature\x12\x12\n" +
 	"\x04spec\x18\n" +
 	" \x01(\fR\x04spec\x12\x1b\n" +
-	"\tspec_size\x18\v \x01(\x03R\bspecSize\x12\x1c\n" +
-	"\tlibraries\x18\f \x01(\fR\tlibraries\"\xa8\x04\n" +
+	"\tspec_size\x18\v \x01(\x03R\bspecSize\x12\x16\n" +
+	"\x06inputs\x18\f \x01(\fR\x06inputs\"\xa8\x04\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -4459,7 +4607,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x06lifted\x18\a \x01(\bR\x06lifted\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\b \x01(\tR\n" +
-	"unreadable\"\xb2\x04\n" +
+	"unreadable\"\xbe\x05\n" +
 	"\bSettings\x125\n" +
 	"\x06limits\x18\x01 \x01(\v2\x1d.scriptorium.script.v1.LimitsR\x06limits\x128\n" +
 	"\atrigger\x18\x02 \x01(\v2\x1e.scriptorium.script.v1.TriggerR\atrigger\x12\x16\n" +
@@ -4472,7 +4620,16 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\alibrary\x18\t \x01(\bR\alibrary\x12<\n" +
 	"\tlibraries\x18\n" +
 	" \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\x12;\n" +
-	"\bpersonal\x18\v \x01(\v2\x1f.scriptorium.script.v1.PersonalR\bpersonal\"r\n" +
+	"\bpersonal\x18\v \x01(\v2\x1f.scriptorium.script.v1.PersonalR\bpersonal\x126\n" +
+	"\x04wasm\x18\f \x01(\v2\".scriptorium.script.v1.WasmOptionsR\x04wasm\x126\n" +
+	"\x04rego\x18\r \x01(\v2\".scriptorium.script.v1.RegoOptionsR\x04rego\x12\x1a\n" +
+	"\bartifact\x18\x0e \x01(\tR\bartifact\"#\n" +
+	"\vWasmOptions\x12\x14\n" +
+	"\x05reuse\x18\x01 \x01(\bR\x05reuse\"K\n" +
+	"\vRegoOptions\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x0e\n" +
+	"\x02v0\x18\x03 \x01(\bR\x02v0\"r\n" +
 	"\bPersonal\x12\x0e\n" +
 	"\x02of\x18\x01 \x01(\tR\x02of\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -4590,7 +4747,7 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x16\n" +
 	"\x06expect\x18\x03 \x01(\fR\x06expect\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xa9\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xca\x02\n" +
 	"\x06Limits\x12\"\n" +
 	"\finstructions\x18\x01 \x01(\x04R\finstructions\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12!\n" +
@@ -4601,7 +4758,9 @@ const file_proto_script_v1_script_proto_rawDesc = "" +
 	"\tlog_bytes\x18\a \x01(\x03R\blogBytes\x12\x1e\n" +
 	"\n" +
 	"coroutines\x18\b \x01(\bR\n" +
-	"coroutines\"\x80\x02\n" +
+	"coroutines\x12\x1f\n" +
+	"\vwasm_memory\x18\t \x01(\x03R\n" +
+	"wasmMemory\"\x80\x02\n" +
 	"\x05Value\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
@@ -4745,7 +4904,7 @@ func file_proto_script_v1_script_proto_rawDescGZIP() []byte {
 	return file_proto_script_v1_script_proto_rawDescData
 }
 
-var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_proto_script_v1_script_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Version)(nil),               // 0: scriptorium.script.v1.Version
 	(*Release)(nil),               // 1: scriptorium.script.v1.Release
@@ -4760,122 +4919,126 @@ var file_proto_script_v1_script_proto_goTypes = []any{
 	(*Selection)(nil),             // 10: scriptorium.script.v1.Selection
 	(*Freeze)(nil),                // 11: scriptorium.script.v1.Freeze
 	(*Settings)(nil),              // 12: scriptorium.script.v1.Settings
-	(*Personal)(nil),              // 13: scriptorium.script.v1.Personal
-	(*Library)(nil),               // 14: scriptorium.script.v1.Library
-	(*Decisions)(nil),             // 15: scriptorium.script.v1.Decisions
-	(*OnError)(nil),               // 16: scriptorium.script.v1.OnError
-	(*Plan)(nil),                  // 17: scriptorium.script.v1.Plan
-	(*LatencyIncrease)(nil),       // 18: scriptorium.script.v1.LatencyIncrease
-	(*StepCalls)(nil),             // 19: scriptorium.script.v1.StepCalls
-	(*Amount)(nil),                // 20: scriptorium.script.v1.Amount
-	(*ShadowCalls)(nil),           // 21: scriptorium.script.v1.ShadowCalls
-	(*ShadowFindings)(nil),        // 22: scriptorium.script.v1.ShadowFindings
-	(*ShadowPath)(nil),            // 23: scriptorium.script.v1.ShadowPath
-	(*ShadowSample)(nil),          // 24: scriptorium.script.v1.ShadowSample
-	(*Step)(nil),                  // 25: scriptorium.script.v1.Step
-	(*ShadowShare)(nil),           // 26: scriptorium.script.v1.ShadowShare
-	(*KeyShare)(nil),              // 27: scriptorium.script.v1.KeyShare
-	(*Gate)(nil),                  // 28: scriptorium.script.v1.Gate
-	(*Test)(nil),                  // 29: scriptorium.script.v1.Test
-	(*Limits)(nil),                // 30: scriptorium.script.v1.Limits
-	(*Value)(nil),                 // 31: scriptorium.script.v1.Value
-	(*ValueHistory)(nil),          // 32: scriptorium.script.v1.ValueHistory
-	(*ValueLine)(nil),             // 33: scriptorium.script.v1.ValueLine
-	(*Tenant)(nil),                // 34: scriptorium.script.v1.Tenant
-	(*TenantSettings)(nil),        // 35: scriptorium.script.v1.TenantSettings
-	(*Trigger)(nil),               // 36: scriptorium.script.v1.Trigger
-	(*TriggerMatch)(nil),          // 37: scriptorium.script.v1.TriggerMatch
-	(*TriggerHeader)(nil),         // 38: scriptorium.script.v1.TriggerHeader
-	(*HistoryEntry)(nil),          // 39: scriptorium.script.v1.HistoryEntry
-	(*AuditEntry)(nil),            // 40: scriptorium.script.v1.AuditEntry
-	(*Event)(nil),                 // 41: scriptorium.script.v1.Event
-	(*Source)(nil),                // 42: scriptorium.script.v1.Source
-	(*Error)(nil),                 // 43: scriptorium.script.v1.Error
-	(*Frame)(nil),                 // 44: scriptorium.script.v1.Frame
-	nil,                           // 45: scriptorium.script.v1.Keys.SelectorEntry
-	nil,                           // 46: scriptorium.script.v1.Selection.SelectorEntry
-	nil,                           // 47: scriptorium.script.v1.Step.SelectorEntry
-	nil,                           // 48: scriptorium.script.v1.ShadowShare.SelectorEntry
-	nil,                           // 49: scriptorium.script.v1.KeyShare.SelectorEntry
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
+	(*WasmOptions)(nil),           // 13: scriptorium.script.v1.WasmOptions
+	(*RegoOptions)(nil),           // 14: scriptorium.script.v1.RegoOptions
+	(*Personal)(nil),              // 15: scriptorium.script.v1.Personal
+	(*Library)(nil),               // 16: scriptorium.script.v1.Library
+	(*Decisions)(nil),             // 17: scriptorium.script.v1.Decisions
+	(*OnError)(nil),               // 18: scriptorium.script.v1.OnError
+	(*Plan)(nil),                  // 19: scriptorium.script.v1.Plan
+	(*LatencyIncrease)(nil),       // 20: scriptorium.script.v1.LatencyIncrease
+	(*StepCalls)(nil),             // 21: scriptorium.script.v1.StepCalls
+	(*Amount)(nil),                // 22: scriptorium.script.v1.Amount
+	(*ShadowCalls)(nil),           // 23: scriptorium.script.v1.ShadowCalls
+	(*ShadowFindings)(nil),        // 24: scriptorium.script.v1.ShadowFindings
+	(*ShadowPath)(nil),            // 25: scriptorium.script.v1.ShadowPath
+	(*ShadowSample)(nil),          // 26: scriptorium.script.v1.ShadowSample
+	(*Step)(nil),                  // 27: scriptorium.script.v1.Step
+	(*ShadowShare)(nil),           // 28: scriptorium.script.v1.ShadowShare
+	(*KeyShare)(nil),              // 29: scriptorium.script.v1.KeyShare
+	(*Gate)(nil),                  // 30: scriptorium.script.v1.Gate
+	(*Test)(nil),                  // 31: scriptorium.script.v1.Test
+	(*Limits)(nil),                // 32: scriptorium.script.v1.Limits
+	(*Value)(nil),                 // 33: scriptorium.script.v1.Value
+	(*ValueHistory)(nil),          // 34: scriptorium.script.v1.ValueHistory
+	(*ValueLine)(nil),             // 35: scriptorium.script.v1.ValueLine
+	(*Tenant)(nil),                // 36: scriptorium.script.v1.Tenant
+	(*TenantSettings)(nil),        // 37: scriptorium.script.v1.TenantSettings
+	(*Trigger)(nil),               // 38: scriptorium.script.v1.Trigger
+	(*TriggerMatch)(nil),          // 39: scriptorium.script.v1.TriggerMatch
+	(*TriggerHeader)(nil),         // 40: scriptorium.script.v1.TriggerHeader
+	(*HistoryEntry)(nil),          // 41: scriptorium.script.v1.HistoryEntry
+	(*AuditEntry)(nil),            // 42: scriptorium.script.v1.AuditEntry
+	(*Event)(nil),                 // 43: scriptorium.script.v1.Event
+	(*Source)(nil),                // 44: scriptorium.script.v1.Source
+	(*Error)(nil),                 // 45: scriptorium.script.v1.Error
+	(*Frame)(nil),                 // 46: scriptorium.script.v1.Frame
+	nil,                           // 47: scriptorium.script.v1.Keys.SelectorEntry
+	nil,                           // 48: scriptorium.script.v1.Selection.SelectorEntry
+	nil,                           // 49: scriptorium.script.v1.Step.SelectorEntry
+	nil,                           // 50: scriptorium.script.v1.ShadowShare.SelectorEntry
+	nil,                           // 51: scriptorium.script.v1.KeyShare.SelectorEntry
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
 }
 var file_proto_script_v1_script_proto_depIdxs = []int32{
-	50, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
+	52, // 0: scriptorium.script.v1.Version.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: scriptorium.script.v1.Release.active:type_name -> scriptorium.script.v1.Version
 	0,  // 2: scriptorium.script.v1.Release.retained:type_name -> scriptorium.script.v1.Version
 	12, // 3: scriptorium.script.v1.Release.settings:type_name -> scriptorium.script.v1.Settings
-	50, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
+	52, // 4: scriptorium.script.v1.Release.changed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: scriptorium.script.v1.Release.candidate:type_name -> scriptorium.script.v1.Candidate
 	2,  // 6: scriptorium.script.v1.Release.hold:type_name -> scriptorium.script.v1.Hold
-	50, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	50, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
+	52, // 7: scriptorium.script.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	52, // 8: scriptorium.script.v1.Candidate.since:type_name -> google.protobuf.Timestamp
 	12, // 9: scriptorium.script.v1.Candidate.settings:type_name -> scriptorium.script.v1.Settings
-	50, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
+	52, // 10: scriptorium.script.v1.Candidate.running:type_name -> google.protobuf.Timestamp
 	10, // 11: scriptorium.script.v1.Candidate.selections:type_name -> scriptorium.script.v1.Selection
 	5,  // 12: scriptorium.script.v1.Candidate.set:type_name -> scriptorium.script.v1.Membership
 	4,  // 13: scriptorium.script.v1.Candidate.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 14: scriptorium.script.v1.Candidate.shadows:type_name -> scriptorium.script.v1.Keys
-	45, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
-	17, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
+	47, // 15: scriptorium.script.v1.Keys.selector:type_name -> scriptorium.script.v1.Keys.SelectorEntry
+	19, // 16: scriptorium.script.v1.Membership.plan:type_name -> scriptorium.script.v1.Plan
 	6,  // 17: scriptorium.script.v1.Membership.values:type_name -> scriptorium.script.v1.StagedValue
 	10, // 18: scriptorium.script.v1.Membership.selections:type_name -> scriptorium.script.v1.Selection
 	4,  // 19: scriptorium.script.v1.Membership.keys:type_name -> scriptorium.script.v1.Keys
 	4,  // 20: scriptorium.script.v1.Membership.shadows:type_name -> scriptorium.script.v1.Keys
-	17, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
+	19, // 21: scriptorium.script.v1.ChangeSet.plan:type_name -> scriptorium.script.v1.Plan
 	8,  // 22: scriptorium.script.v1.ChangeSet.scripts:type_name -> scriptorium.script.v1.ChangedScript
 	9,  // 23: scriptorium.script.v1.ChangeSet.values:type_name -> scriptorium.script.v1.ChangedValue
-	50, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
-	50, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
+	52, // 24: scriptorium.script.v1.ChangeSet.created_at:type_name -> google.protobuf.Timestamp
+	52, // 25: scriptorium.script.v1.ChangeSet.changed_at:type_name -> google.protobuf.Timestamp
 	6,  // 26: scriptorium.script.v1.ChangedValue.value:type_name -> scriptorium.script.v1.StagedValue
-	46, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
-	50, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	50, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	50, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
-	30, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
-	36, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
-	17, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
-	29, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
-	16, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
-	15, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
-	14, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
-	13, // 38: scriptorium.script.v1.Settings.personal:type_name -> scriptorium.script.v1.Personal
-	50, // 39: scriptorium.script.v1.Personal.until:type_name -> google.protobuf.Timestamp
-	25, // 40: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
-	20, // 41: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
-	20, // 42: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
-	51, // 43: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
-	18, // 44: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
-	23, // 45: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
-	24, // 46: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
-	50, // 47: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
-	51, // 48: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
-	47, // 49: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
-	28, // 50: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
-	27, // 51: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
-	26, // 52: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
-	48, // 53: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
-	49, // 54: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
-	51, // 55: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
-	50, // 56: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
-	33, // 57: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
-	50, // 58: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
-	35, // 59: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
-	50, // 60: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
-	30, // 61: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
-	15, // 62: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
-	37, // 63: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
-	38, // 64: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
-	50, // 65: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	50, // 66: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
-	50, // 67: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
-	50, // 68: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
-	44, // 69: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
-	70, // [70:70] is the sub-list for method output_type
-	70, // [70:70] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	48, // 27: scriptorium.script.v1.Selection.selector:type_name -> scriptorium.script.v1.Selection.SelectorEntry
+	52, // 28: scriptorium.script.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	52, // 29: scriptorium.script.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	52, // 30: scriptorium.script.v1.Freeze.changed_at:type_name -> google.protobuf.Timestamp
+	32, // 31: scriptorium.script.v1.Settings.limits:type_name -> scriptorium.script.v1.Limits
+	38, // 32: scriptorium.script.v1.Settings.trigger:type_name -> scriptorium.script.v1.Trigger
+	19, // 33: scriptorium.script.v1.Settings.rollout:type_name -> scriptorium.script.v1.Plan
+	31, // 34: scriptorium.script.v1.Settings.tests:type_name -> scriptorium.script.v1.Test
+	18, // 35: scriptorium.script.v1.Settings.on_error:type_name -> scriptorium.script.v1.OnError
+	17, // 36: scriptorium.script.v1.Settings.decisions:type_name -> scriptorium.script.v1.Decisions
+	16, // 37: scriptorium.script.v1.Settings.libraries:type_name -> scriptorium.script.v1.Library
+	15, // 38: scriptorium.script.v1.Settings.personal:type_name -> scriptorium.script.v1.Personal
+	13, // 39: scriptorium.script.v1.Settings.wasm:type_name -> scriptorium.script.v1.WasmOptions
+	14, // 40: scriptorium.script.v1.Settings.rego:type_name -> scriptorium.script.v1.RegoOptions
+	52, // 41: scriptorium.script.v1.Personal.until:type_name -> google.protobuf.Timestamp
+	27, // 42: scriptorium.script.v1.Plan.steps:type_name -> scriptorium.script.v1.Step
+	22, // 43: scriptorium.script.v1.Plan.failure_limit:type_name -> scriptorium.script.v1.Amount
+	22, // 44: scriptorium.script.v1.Plan.tolerate:type_name -> scriptorium.script.v1.Amount
+	53, // 45: scriptorium.script.v1.Plan.progress_deadline:type_name -> google.protobuf.Duration
+	20, // 46: scriptorium.script.v1.Plan.max_latency_increase:type_name -> scriptorium.script.v1.LatencyIncrease
+	25, // 47: scriptorium.script.v1.ShadowFindings.paths:type_name -> scriptorium.script.v1.ShadowPath
+	26, // 48: scriptorium.script.v1.ShadowFindings.samples:type_name -> scriptorium.script.v1.ShadowSample
+	52, // 49: scriptorium.script.v1.ShadowSample.time:type_name -> google.protobuf.Timestamp
+	53, // 50: scriptorium.script.v1.Step.pause:type_name -> google.protobuf.Duration
+	49, // 51: scriptorium.script.v1.Step.selector:type_name -> scriptorium.script.v1.Step.SelectorEntry
+	30, // 52: scriptorium.script.v1.Step.gate:type_name -> scriptorium.script.v1.Gate
+	29, // 53: scriptorium.script.v1.Step.keys:type_name -> scriptorium.script.v1.KeyShare
+	28, // 54: scriptorium.script.v1.Step.shadow:type_name -> scriptorium.script.v1.ShadowShare
+	50, // 55: scriptorium.script.v1.ShadowShare.selector:type_name -> scriptorium.script.v1.ShadowShare.SelectorEntry
+	51, // 56: scriptorium.script.v1.KeyShare.selector:type_name -> scriptorium.script.v1.KeyShare.SelectorEntry
+	53, // 57: scriptorium.script.v1.Limits.timeout:type_name -> google.protobuf.Duration
+	52, // 58: scriptorium.script.v1.Value.changed_at:type_name -> google.protobuf.Timestamp
+	35, // 59: scriptorium.script.v1.ValueHistory.lines:type_name -> scriptorium.script.v1.ValueLine
+	52, // 60: scriptorium.script.v1.ValueLine.time:type_name -> google.protobuf.Timestamp
+	37, // 61: scriptorium.script.v1.Tenant.settings:type_name -> scriptorium.script.v1.TenantSettings
+	52, // 62: scriptorium.script.v1.Tenant.changed_at:type_name -> google.protobuf.Timestamp
+	32, // 63: scriptorium.script.v1.TenantSettings.limits:type_name -> scriptorium.script.v1.Limits
+	17, // 64: scriptorium.script.v1.TenantSettings.decisions:type_name -> scriptorium.script.v1.Decisions
+	39, // 65: scriptorium.script.v1.Trigger.match:type_name -> scriptorium.script.v1.TriggerMatch
+	40, // 66: scriptorium.script.v1.TriggerMatch.headers:type_name -> scriptorium.script.v1.TriggerHeader
+	52, // 67: scriptorium.script.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
+	52, // 68: scriptorium.script.v1.AuditEntry.time:type_name -> google.protobuf.Timestamp
+	52, // 69: scriptorium.script.v1.Event.time:type_name -> google.protobuf.Timestamp
+	52, // 70: scriptorium.script.v1.Event.since:type_name -> google.protobuf.Timestamp
+	46, // 71: scriptorium.script.v1.Error.stack:type_name -> scriptorium.script.v1.Frame
+	72, // [72:72] is the sub-list for method output_type
+	72, // [72:72] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_proto_script_v1_script_proto_init() }
@@ -4883,15 +5046,15 @@ func file_proto_script_v1_script_proto_init() {
 	if File_proto_script_v1_script_proto != nil {
 		return
 	}
-	file_proto_script_v1_script_proto_msgTypes[17].OneofWrappers = []any{}
-	file_proto_script_v1_script_proto_msgTypes[28].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[19].OneofWrappers = []any{}
+	file_proto_script_v1_script_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_script_v1_script_proto_rawDesc), len(file_proto_script_v1_script_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,7 @@
+//go:build !no_rego
+
+package engines
+
+import "github.com/scriptorium-dev/scriptorium/engine"
+
+var regoEngines []func(Config) engine.Engine
