@@ -3,13 +3,16 @@ package sdk_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm"
 	"github.com/scriptorium-dev/scriptorium/internal/sdkbuild"
 )
 
@@ -69,6 +72,53 @@ func TestRoute(t *testing.T) {
 		}
 		check(t, program)
 	})
+}
+
+// TestManifest reads the example for WebAssembly, whose tests pass and whose config is the one of the example in Lua.
+func TestManifest(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("../examples/wasm/route.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"route.yaml": text, "route.wasm": sdkbuild.Module(t, "rust", "route")} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, inLua := load(t, filepath.Join(dir, "route.yaml")), load(t, "../examples/scripts/route.yaml")
+	for _, other := range []string{string(inLua.Settings.Config), config} {
+		if d := cmp.Diff(decode(t, string(m.Settings.Config)), decode(t, other)); d != "" {
+			t.Errorf("configs differ: %s", d)
+		}
+	}
+	if m.Engine != wasm.Name || !m.Settings.Runtime.Wasm.Reuse || m.Settings.Limits.WasmMemory != 4<<20 || len(m.Settings.Tests) == 0 {
+		t.Fatalf("the manifest reads as %+v", m.Settings)
+	}
+	program, err := newEngine(t).Compile(engine.Source{Code: m.Source, Entrypoint: m.Entrypoint, Runtime: m.Settings.Runtime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	for _, test := range m.Settings.Tests {
+		result, err := call(t, program, &enginetest.Host{}, string(m.Settings.Config), string(test.Request))
+		if err != nil {
+			t.Errorf("%s: %v", test.Name, err)
+			continue
+		}
+		if d := cmp.Diff(decode(t, string(test.Expect)), decode(t, result)); d != "" {
+			t.Errorf("%s: %s", test.Name, d)
+		}
+	}
+}
+
+func load(t *testing.T, file string) manifest.Manifest {
+	t.Helper()
+	manifests, err := manifest.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifests[0]
 }
 
 func TestHello(t *testing.T) {
