@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-lacks() { # lacks WHAT COMMAND: say how to install a tool, and end
-	echo "sdk: $1 is missing: run \`$2\`" >&2
+lacks() { # lacks WHAT HOW: say how to install a tool, and end
+	echo "sdk: $1 is missing: $2" >&2
 	exit 3
 }
 
@@ -33,11 +33,11 @@ find_rust() {
 		cargo=$(dirname "$(command -v "$rustc")")/cargo
 		[ -x "$cargo" ] || continue
 		export RUSTC=$rustc RUSTDOC=${rustc%c}doc
-		[ "$rustc" = rustc ] || command -v lld-14 >/dev/null || lacks lld-14 'apt-get install lld-14'
+		[ "$rustc" = rustc ] || command -v lld-14 >/dev/null || lacks lld-14 'run apt-get install lld-14'
 		"$rustc" --version
 		return
 	done
-	lacks 'a Rust compiler for wasm32-unknown-unknown' 'apt-get install cargo libstd-rust-dev-wasm32 lld-14'
+	lacks 'a Rust compiler for wasm32-unknown-unknown' 'run apt-get install cargo libstd-rust-dev-wasm32 lld-14'
 }
 
 build_rust() {
@@ -56,8 +56,8 @@ test_rust() {
 }
 
 find_assemblyscript() {
-	command -v node >/dev/null || lacks node 'apt-get install nodejs'
-	command -v npm >/dev/null || lacks npm 'apt-get install npm'
+	command -v node >/dev/null || lacks node 'run apt-get install nodejs'
+	command -v npm >/dev/null || lacks npm 'run apt-get install npm'
 	node --version
 }
 
@@ -75,10 +75,10 @@ build_assemblyscript() {
 }
 
 find_c() {
-	command -v clang-14 >/dev/null || lacks clang-14 'apt-get install clang-14'
-	command -v wasm-ld-14 >/dev/null || lacks wasm-ld-14 'apt-get install lld-14'
-	[ -e /usr/include/wasm32-wasi/stdlib.h ] || lacks 'the C library of WASI' 'apt-get install wasi-libc'
-	compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/wasi/*' >/dev/null || lacks 'the runtime of clang for wasm32' 'apt-get install libclang-rt-14-dev-wasm32'
+	command -v clang-14 >/dev/null || lacks clang-14 'run apt-get install clang-14'
+	command -v wasm-ld-14 >/dev/null || lacks wasm-ld-14 'run apt-get install lld-14'
+	[ -e /usr/include/wasm32-wasi/stdlib.h ] || lacks 'the C library of WASI' 'run apt-get install wasi-libc'
+	compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/wasi/*' >/dev/null || lacks 'the runtime of clang for wasm32' 'run apt-get install libclang-rt-14-dev-wasm32'
 	clang-14 --version
 }
 
