@@ -75,7 +75,7 @@ $(IMAGES:%=image-%): image-%:
 # a scriptctl for each command, etcd, gateways, or a fleet of processes, or read files, and have few
 # goroutines of their own to race, or are of packages without goroutines. Other tests race the
 # code of etcdstore.
-PLAIN := ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways
+PLAIN := ./sdk ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # TestThousand compares with a time that the operator promises on two processors, so it has the machine
@@ -107,7 +107,7 @@ test: testenv ## Run every test, with the race detector or, where that is useles
 	CGO_ENABLED=0 go test -p 1 -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)
 
-	$(MAKE) --no-print-directory test-gateways
+	$(MAKE) --no-print-directory test-gateways test-sdk
 
 # Modules of other programs have modules of Go of their own, since they need all of the program.
 GATEWAYS := gateways/caddy gateways/manifests
@@ -206,7 +206,7 @@ verify: verify-format verify-modules verify-generated verify-prose lint ## Check
 .PHONY: lint
 lint: bin/golangci-lint bin/buf ## Run golangci-lint, go vet among it, and buf lint
 	CGO_ENABLED=0 bin/golangci-lint run --build-tags e2e,cgroupv2 ./...
-	for module in $(GATEWAYS); do (cd $$module && CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
+	for module in $(GATEWAYS) sdk/go; do (cd $$module && CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 	bin/buf lint
 
 .PHONY: generate
@@ -241,9 +241,20 @@ bench: ## Run the benchmarks of the engine, and calls over the sockets beside Re
 	go test -run '^$$' -bench . -benchmem ./engine/...
 	go run ./loadtest calls
 
+.PHONY: sdk
+sdk: ## Build the examples of the SDKs for WebAssembly into sdk/out/ (it says which Debian packages are missing)
+	@sdk/build.sh
+
+# The SDKs run outside of a module, too, so that people can test their scripts.
+.PHONY: test-sdk
+test-sdk: ## Run the tests of the SDKs in their own languages (test runs them, too)
+	go -C sdk/go vet ./... && GOOS=wasip1 GOARCH=wasm go -C sdk/go vet ./...
+	go -C sdk/go test $(TESTFLAGS) ./...
+	sdk/build.sh test-rust
+
 .PHONY: clean
 clean: ## Remove what was built, and the state of `make run`
-	rm -rf bin dist .scriptorium
+	rm -rf bin dist .scriptorium sdk/out sdk/assemblyscript/node_modules
 
 .PHONY: verify-format
 verify-format: bin/golangci-lint
@@ -252,7 +263,7 @@ verify-format: bin/golangci-lint
 .PHONY: verify-modules
 verify-modules:
 	@go mod tidy -diff || { echo 'verify: go.mod is not tidy: run `go mod tidy`' >&2; exit 1; }
-	@for module in tools tools/prometheus operator/testenv/kube $(GATEWAYS); do \
+	@for module in tools tools/prometheus operator/testenv/kube $(GATEWAYS) sdk/go; do \
 		go -C $$module mod tidy -diff || { echo "verify: $$module/go.mod is not tidy: run \`go -C $$module mod tidy\`" >&2; exit 1; }; \
 	done
 

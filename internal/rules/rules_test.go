@@ -216,7 +216,7 @@ func TestRooms(t *testing.T) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "testdata") {
+			if path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "testdata" || name == "node_modules") {
 				return filepath.SkipDir
 			}
 			if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc", "shared"}, name) {

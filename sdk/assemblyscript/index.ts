@@ -1,0 +1,2 @@
+// The compiler looks for a package's index here.
+export * from "./assembly/index";

@@ -1,0 +1,3 @@
+module github.com/scriptorium-dev/scriptorium/sdk/go
+
+go 1.24.0
