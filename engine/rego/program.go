@@ -1,0 +1,183 @@
+package rego
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+	"github.com/open-policy-agent/opa/v1/topdown/print"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// program is a policy that the interpreter runs.
+type program struct {
+	policy *policy
+	store  *store
+	size   int
+}
+
+func newProgram(p *policy, src engine.Source) *program {
+	return &program{policy: p, store: &store{base: p.data}, size: sizeOf(src)}
+}
+
+// sizeOf estimates what a compiled policy holds: trees are about this many times as large as their text.
+func sizeOf(src engine.Source) int {
+	const fixed, times = 64 << 10, 60
+	return fixed + times*len(src.Code)
+}
+
+// Target says how the policy runs: "wasm" or "interpreted".
+func (*program) Target() string { return script.RegoTargetInterpreted }
+
+// OnResponse is engine.Program's.
+func (p *program) OnResponse() bool { return p.policy.onResponse != nil }
+
+// Size is engine.Program's.
+func (p *program) Size() int { return p.size }
+
+// Close is engine.Program's.
+func (*program) Close() {}
+
+// Run is engine.Program's.
+func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
+	if err := p.run(ctx, inv, res); err != nil {
+		res.Reset()
+		return err
+	}
+	return nil
+}
+
+// run is one call. Whatever happens in it ends in an error.
+func (p *program) run(ctx context.Context, inv *engine.Invocation, res *engine.Result) (err error) {
+	c := call{inv: inv}
+	limits := inv.Limits.OrDefaults()
+	c.meter.begin(ctx, inv, limits)
+	defer func() {
+		if r := recover(); r != nil {
+			err = &script.Error{Kind: script.Internal, Message: "the evaluation of the policy failed", Err: fmt.Errorf("panic: %v", r)}
+		}
+		if inv.Used != nil {
+			inv.Used.Instructions = c.meter.used
+		}
+	}()
+	if ctx.Err() != nil {
+		return late(ctx.Err())
+	}
+	q := &p.policy.main
+	if inv.OnResponse {
+		if q = p.policy.onResponse; q == nil {
+			return nil
+		}
+	}
+	input, err := inputOf(inv)
+	if err != nil {
+		return err
+	}
+	result, err := p.eval(&c, q, input)
+	if err != nil {
+		return err
+	}
+	if result == nil {
+		if inv.OnResponse {
+			return nil
+		}
+		return c.undefined(q)
+	}
+	return appendResult(res, result, limits.ResultBytes)
+}
+
+// call is what the evaluator needs of one call.
+type call struct {
+	inv    *engine.Invocation
+	meter  meter
+	txn    transaction
+	errs   []topdown.Error // of builtins, which make an expression undefined
+	result *ast.Term
+}
+
+// eval returns the value of the rule, nil if it is undefined.
+func (p *program) eval(c *call, q *query, input ast.Value) (ast.Value, error) {
+	c.txn = transaction{meter: &c.meter, inv: c.inv}
+	t := topdown.NewQuery(q.body).WithQueryCompiler(q.compiler).WithCompiler(p.policy.compiler).WithStore(p.store).WithTransaction(&c.txn).
+		WithCancel(&c.meter).WithTime(c.now()).WithPrintHook(c).WithBuiltinErrorList(&c.errs).WithSeed(c)
+	if input != nil {
+		t = t.WithInput(ast.NewTerm(input))
+	}
+	err := t.Iter(c.meter.ctx, func(r topdown.QueryResult) error {
+		c.result = r[resultVar]
+		return nil
+	})
+	if err != nil || c.meter.stopped != nil {
+		return nil, c.meter.runError(err)
+	}
+	if c.result == nil {
+		return nil, nil
+	}
+	return c.result.Value, nil
+}
+
+func (c *call) now() time.Time {
+	if c.inv.Clock != nil {
+		return c.inv.Clock()
+	}
+	return time.Now()
+}
+
+// undefined is the error of a call that has no result. A gateway takes an empty result for permission, so there is none.
+func (c *call) undefined(q *query) *script.Error {
+	e := script.Errorf(script.Script, "", "the rule %s is undefined for this input: add a default, such as default allow := false", q.path)
+	if len(c.errs) > 0 {
+		first := &c.errs[0]
+		e.Message = fmt.Sprintf("the rule %s is undefined for this input, and a function failed: %s", q.path, clip(first.Message))
+		return at(e, first.Location)
+	}
+	return e
+}
+
+// Print is print.Hook's.
+func (c *call) Print(_ print.Context, message string) error {
+	if c.inv.Host != nil {
+		c.inv.Host.Log(c.inv, engine.Info, message)
+	}
+	return nil
+}
+
+// Read is what rand.intn and uuid.rfc4122 get their random bytes from.
+func (c *call) Read(p []byte) (int, error) { return randomBytes(c.inv.Random, p) }
+
+var _ io.Reader = (*call)(nil)
+
+// inputOf returns the document input; nil if there is none.
+func inputOf(inv *engine.Invocation) (ast.Value, error) {
+	if inv.OnResponse && len(inv.Args) == 2 {
+		request, err := argument(inv, 0)
+		if err != nil {
+			return nil, err
+		}
+		response, err := argument(inv, 1)
+		if err != nil {
+			return nil, err
+		}
+		return ast.NewObject(ast.Item(ast.InternedTerm("request"), ast.NewTerm(request)), ast.Item(ast.InternedTerm("response"), ast.NewTerm(response))), nil
+	}
+	switch len(inv.Args) {
+	case 0:
+		return ast.NullValue, nil
+	case 1:
+		return argument(inv, 0)
+	}
+	return nil, script.Errorf(script.Invalid, "args", "a policy takes one argument, not %d", len(inv.Args))
+}
+
+func argument(inv *engine.Invocation, i int) (ast.Value, error) {
+	v, err := decode(inv.Args[i], maxNodes, maxDepth)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, fmt.Sprintf("args[%d]", i), "%w", err)
+	}
+	return v, nil
+}
