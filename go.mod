@@ -62,6 +62,7 @@ require (
 	github.com/invopop/jsonschema v0.13.0
 	github.com/open-policy-agent/opa v1.22.3
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	github.com/tetratelabs/wazero v1.12.0
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 )
 

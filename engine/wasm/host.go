@@ -1,0 +1,173 @@
+package wasm
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// hostModule is the module whose functions are what a script may use of the agent.
+const hostModule = "scriptorium"
+
+// none is what functions return in place of a length if there is nothing.
+const none = math.MaxUint32
+
+// imports returns all that a module may import.
+func imports() []sandbox.Import {
+	list := []sandbox.Import{
+		function("log", "iii:", hostLog),
+		function("fail", "ii:", hostFail),
+		function("config", "ii:i", hostConfig),
+		function("kv_get", "iiii:i", hostKVGet),
+		function("kv_keys", "iiiiiii:i", hostKVKeys),
+		function("counter_add", "iiF:F", hostCounterAdd),
+		function("ratelimit_take", "iiFFF:F", hostRatelimitTake),
+	}
+	return append(list, wasi()...)
+}
+
+func function(name, short string, call func(c *sandbox.Call, stack []uint64)) sandbox.Import {
+	params, results := valueTypes(short)
+	return sandbox.Import{Module: hostModule, Name: name, Params: params, Results: results, Call: call}
+}
+
+// state is what host functions keep for a call.
+type state struct {
+	agent agent
+	out   [2]output // of fd 1 and 2
+}
+
+// stateOf returns the state of the call.
+func stateOf(c *sandbox.Call) *state {
+	s, ok := c.State.(*state)
+	if !ok {
+		s = &state{agent: agent{Invocation: c.Inv, call: c, StringBytes: c.Limits.StringBytes}}
+		c.State = s
+	}
+	return s
+}
+
+// fail ends the call if there is an error.
+func fail(c *sandbox.Call, err *script.Error) {
+	if err != nil {
+		c.Fail(err)
+	}
+}
+
+// text reads a text of at most so many bytes.
+func text(c *sandbox.Call, address, length uint64, most int) string {
+	n := uint32(length)
+	if int64(n) > int64(most) {
+		c.Fail(script.Errorf(script.Limit, "", "the module passed a text of %d bytes: at most %d are allowed", n, most))
+	}
+	b := c.Read(uint32(address), n)
+	c.ChargeBytes(len(b))
+	return string(b)
+}
+
+// answer writes as much of b as there is room, and returns the whole length.
+func answer(c *sandbox.Call, buf, room uint64, b []byte) uint64 {
+	part := b[:min(int64(len(b)), int64(uint32(room)))]
+	c.ChargeBytes(len(part))
+	c.Write(uint32(buf), part)
+	return uint64(uint32(len(b)))
+}
+
+// levels by the numbers that modules pass.
+var levels = [...]engine.Level{engine.Info, engine.Warn, engine.Error}
+
+func hostLog(c *sandbox.Call, stack []uint64) {
+	level := uint32(stack[0])
+	if level >= uint32(len(levels)) {
+		c.Failf("log: there is no level %d: 0 is info, 1 warn, 2 error", level)
+	}
+	n := uint32(stack[2])
+	message := text(c, stack[1], uint64(min(n, maxLogLine+1)), maxLogLine+1) // what is longer is cut
+	if n > maxLogLine+1 {
+		c.Read(uint32(stack[1]), n)
+	}
+	fail(c, stateOf(c).agent.Log(levels[level], message))
+}
+
+func hostFail(c *sandbox.Call, stack []uint64) {
+	n := min(uint32(stack[1]), maxLogLine)
+	message := clip(string(c.Read(uint32(stack[0]), n)))
+	if message == "" {
+		message = "the script failed without a message"
+	}
+	c.Fail(script.Errorf(script.Script, "", "%s", message))
+}
+
+func hostConfig(c *sandbox.Call, stack []uint64) {
+	c.Outside()
+	config := c.Inv.Config
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	stack[0] = answer(c, stack[0], stack[1], config)
+}
+
+func hostKVGet(c *sandbox.Call, stack []uint64) {
+	c.Outside()
+	key := keyText(c, stack[0], stack[1])
+	content, ok, err := stateOf(c).agent.Text(key)
+	fail(c, err)
+	if !ok {
+		stack[0] = none
+		return
+	}
+	stack[0] = answer(c, stack[2], stack[3], content)
+}
+
+// keyText reads a key. One that is too long to be a key is cut, and still too long.
+func keyText(c *sandbox.Call, address, length uint64) string {
+	n := uint32(length)
+	if n > script.MaxValueKeyLen+1 {
+		c.Read(uint32(address), n)
+		n = script.MaxValueKeyLen + 1
+	}
+	return text(c, address, uint64(n), script.MaxValueKeyLen+1)
+}
+
+func hostKVKeys(c *sandbox.Call, stack []uint64) {
+	c.Outside()
+	prefix, after := keyText(c, stack[0], stack[1]), keyText(c, stack[2], stack[3])
+	keys, err := stateOf(c).agent.Keys(prefix, after)
+	fail(c, err)
+	if limit := uint32(stack[4]); int64(limit) < int64(len(keys)) {
+		keys = keys[:limit]
+	}
+	if keys == nil {
+		keys = []string{}
+	}
+	list, failed := json.Marshal(keys)
+	if failed != nil { // texts do not fail
+		panic(failed)
+	}
+	stack[0] = answer(c, stack[5], stack[6], list)
+}
+
+func hostCounterAdd(c *sandbox.Call, stack []uint64) {
+	c.Outside()
+	name := text(c, stack[0], min(stack[1]&math.MaxUint32, maxHostName+1), maxHostName+1)
+	value, err := stateOf(c).agent.Add(name, math.Float64frombits(stack[2]))
+	fail(c, err)
+	stack[0] = math.Float64bits(value)
+}
+
+func hostRatelimitTake(c *sandbox.Call, stack []uint64) {
+	c.Outside()
+	bucket := text(c, stack[0], stack[1], c.Limits.StringBytes)
+	ok, wait, err := stateOf(c).agent.Take(bucket, Rate{
+		Cost: math.Float64frombits(stack[2]), Rate: math.Float64frombits(stack[3]), Burst: math.Float64frombits(stack[4]),
+	})
+	fail(c, err)
+	seconds := 0.0
+	if !ok {
+		seconds = max(wait.Seconds(), math.SmallestNonzeroFloat64)
+	}
+	stack[0] = math.Float64bits(seconds)
+}

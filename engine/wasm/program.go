@@ -1,0 +1,135 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// The functions of a module that the engine calls, by their places in sandbox.Source.Functions.
+const (
+	alloc = iota
+	entry
+	onResponse
+)
+
+// program is a compiled module.
+type program struct {
+	module     *sandbox.Module
+	entrypoint string
+	onResponse bool
+	reuse      bool
+	body       sandbox.Body
+}
+
+// OnResponse is engine.Program's.
+func (p *program) OnResponse() bool { return p.onResponse }
+
+// Size is engine.Program's.
+func (p *program) Size() int { return p.module.Size() }
+
+// Close is engine.Program's.
+func (p *program) Close() { p.module.Close() }
+
+// Run is engine.Program's.
+func (p *program) Run(ctx context.Context, inv *engine.Invocation, res *engine.Result) error {
+	if err := checkArguments(inv); err != nil {
+		res.Reset()
+		return err
+	}
+	return p.module.Run(ctx, inv, p.reuse, res, p.body)
+}
+
+// checkArguments refuses what is not one JSON value, and a config that is no object.
+func checkArguments(inv *engine.Invocation) error {
+	for i, arg := range inv.Args {
+		if _, err := checkJSON(arg); err != nil {
+			return invalid("args["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	if len(inv.Args) > 1 {
+		return script.Errorf(script.Invalid, "args", "a wasm script takes one argument, not %d: put them into one array or object", len(inv.Args))
+	}
+	if len(inv.Config) > 0 {
+		if _, err := checkJSON(inv.Config); err != nil {
+			return invalid("config", err)
+		}
+		if bytes.TrimLeft(inv.Config, " \t\r\n")[0] != '{' {
+			return script.Errorf(script.Invalid, "config", "want a JSON object")
+		}
+	}
+	return nil
+}
+
+// call calls the function, and logs what the module has left over.
+func (p *program) call(c *sandbox.Call, res *engine.Result) error {
+	err := p.answer(c, res)
+	finish(c)
+	if e, ok := errors.AsType[*script.Error](err); ok && e.Kind == script.Script {
+		if words := lastWords(c); words != "" {
+			e.Message = clip(e.Message + ": " + words)
+		}
+	}
+	return err
+}
+
+// null is the argument of a call without.
+var null = []byte("null")
+
+// answer passes the argument, calls the function and takes the result.
+func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
+	function := entry
+	if c.Inv.OnResponse {
+		if function = onResponse; !p.onResponse {
+			return nil
+		}
+	}
+	arg := null
+	if len(c.Inv.Args) == 1 {
+		arg = c.Inv.Args[0]
+	}
+	stack := c.Stack()
+	stack[0] = uint64(len(arg))
+	if err := c.Invoke(alloc, stack[:1]); err != nil {
+		return err
+	}
+	address := uint32(stack[0])
+	if address == 0 {
+		return script.Errorf(script.Limit, "limits.wasm.memory", "the module has no memory for its argument of %d bytes: %s returned 0", len(arg), allocName)
+	}
+	c.ChargeBytes(len(arg))
+	c.Write(address, arg)
+	stack[0], stack[1] = uint64(address), uint64(len(arg))
+	if err := c.Invoke(function, stack[:2]); err != nil {
+		return err
+	}
+	address, length := uint32(stack[0]>>32), uint32(stack[0])
+	if length == 0 {
+		return nil
+	}
+	return take(c, res, address, length)
+}
+
+// take copies the result, if it is one JSON value.
+func take(c *sandbox.Call, res *engine.Result, address, length uint32) error {
+	if most := c.Limits.ResultBytes - res.Bytes(); int64(length) > int64(most) {
+		return script.Errorf(script.Limit, "", "the results have %d bytes of JSON, and may have %d: raise limits.resultBytes", int(length)+res.Bytes(), c.Limits.ResultBytes)
+	}
+	result := c.Read(address, length)
+	c.ChargeBytes(len(result))
+	spaces, err := checkJSON(result)
+	if err != nil {
+		return resultError(err)
+	}
+	return res.Append(func(dst []byte) ([]byte, error) {
+		if spaces { // some who read results go by lines
+			return compact(dst, result)
+		}
+		return append(dst, result...), nil
+	})
+}

@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"math/bits"
+
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
+)
+
+// image is an instance's state after Initialize. It is shared and not changed.
+type image struct {
+	length  uint64   // of memory
+	blocks  [][]byte // of blockBytes each; nil for zeros
+	globals []uint64
+	bytes   int
+}
+
+const (
+	blockBytes  = instrument.WriteBlock // the unit in which memory is reset
+	bytesBeyond = instrument.WriteBeyond
+)
+
+// capture copies the state of an instance.
+func (i *instance) capture() *image {
+	mem := i.memory.buffer
+	img := &image{length: uint64(len(mem)), blocks: make([][]byte, len(mem)/blockBytes), globals: make([]uint64, len(i.globals))}
+	for n := range img.blocks {
+		if block := mem[n*blockBytes:][:blockBytes]; !isZero(block) {
+			img.blocks[n] = append([]byte(nil), block...)
+			img.bytes += blockBytes
+		}
+	}
+	for n, g := range i.globals {
+		img.globals[n] = g.Get()
+	}
+	i.forgetWrites()
+	return img
+}
+
+func isZero(b []byte) bool { return [blockBytes]byte(b) == [blockBytes]byte{} }
+
+// forgetWrites begins to note what is written.
+func (i *instance) forgetWrites() {
+	for _, t := range i.writes {
+		if t != nil {
+			t.Set(0)
+		}
+	}
+	i.hostWrites = i.hostWrites[:0]
+}
+
+// touch notes that a host function wrote.
+func (i *instance) touch(address uint32, n int) {
+	i.hostWrites = append(i.hostWrites, span{uint64(address), uint64(address) + uint64(n)})
+}
+
+// restore brings all of an instance's state to the image, whatever it is. It reports whether that can be done.
+func (i *instance) restore(img *image) bool {
+	i.clean(&image{}) // a page less, and one that is back, would else not be zeros
+	if !i.memory.resize(i, img.length) {
+		return false
+	}
+	for n := range img.blocks {
+		setBlock(i.memory.buffer, uint64(n), img)
+	}
+	for n, g := range i.globals {
+		g.Set(img.globals[n])
+	}
+	i.forgetWrites()
+	return true
+}
+
+// reset brings an instance back to its image. It reports whether it did.
+func (i *instance) reset() bool {
+	img := i.image
+	if img == nil {
+		return false
+	}
+	i.clean(img)
+	if !i.memory.resize(i, img.length) {
+		return false
+	}
+	for n, g := range i.globals {
+		g.Set(img.globals[n])
+	}
+	i.forgetWrites()
+	return true
+}
+
+// clean makes memory as it is in the image, and zeros beyond, by what was written if that is known.
+func (i *instance) clean(img *image) {
+	mem := i.memory.buffer
+	total := uint64(len(mem) / blockBytes)
+	if i.writes[0] == nil || i.writes[1] == nil {
+		for n := range total {
+			setBlock(mem, n, img)
+		}
+		return
+	}
+	low, high := i.writes[0].Get(), i.writes[1].Get()
+	for first := uint64(0); first < total; first += 64 * 64 {
+		for h := high; h != 0; h &= h - 1 {
+			base := first + 64*uint64(bits.TrailingZeros64(h))
+			for l := low; l != 0; l &= l - 1 {
+				if n := base + uint64(bits.TrailingZeros64(l)); n < total {
+					setBlock(mem, n, img)
+					setBeyond(mem, n+1, img)
+				}
+			}
+		}
+	}
+	for _, s := range i.hostWrites {
+		for n := s.from / blockBytes; n*blockBytes < s.to; n++ {
+			setBlock(mem, n, img)
+		}
+	}
+}
+
+// block returns what the image has in a block; nil for zeros.
+func (img *image) block(n uint64) []byte {
+	if n < uint64(len(img.blocks)) {
+		return img.blocks[n]
+	}
+	return nil
+}
+
+func setBlock(mem []byte, n uint64, img *image) {
+	to := mem[n*blockBytes:][:blockBytes]
+	if from := img.block(n); from != nil {
+		copy(to, from)
+	} else {
+		clear(to)
+	}
+}
+
+// setBeyond resets what a store in the block before may have written in block n.
+func setBeyond(mem []byte, n uint64, img *image) {
+	if n*blockBytes >= uint64(len(mem)) {
+		return
+	}
+	to := mem[n*blockBytes:][:bytesBeyond]
+	if from := img.block(n); from != nil {
+		copy(to, from)
+	} else {
+		clear(to)
+	}
+}

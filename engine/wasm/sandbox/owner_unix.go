@@ -1,0 +1,15 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownedByUs reports whether the file belongs to the user of this process.
+func ownedByUs(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
