@@ -31,7 +31,8 @@ type policy struct {
 
 // query asks for one rule.
 type query struct {
-	path     string // such as acme/route/decision
+	path     string   // such as acme/route/decision
+	source   ast.Body // as it was before it was compiled
 	body     ast.Body
 	compiler ast.QueryCompiler
 }
@@ -159,7 +160,8 @@ func dataRef(path []string) ast.Ref {
 // ask prepares the query for a rule.
 func ask(c *ast.Compiler, rule ast.Ref) (query, *script.Error) {
 	qc := c.QueryCompiler()
-	body, err := qc.Compile(ast.NewBody(ast.Equality.Expr(ast.NewTerm(rule), ast.NewTerm(resultVar))))
+	source := ast.NewBody(ast.Equality.Expr(ast.NewTerm(rule), ast.NewTerm(resultVar)))
+	body, err := qc.Compile(source.Copy())
 	if err != nil {
 		return query{}, compileError(err)
 	}
@@ -167,5 +169,5 @@ func ask(c *ast.Compiler, rule ast.Ref) (query, *script.Error) {
 	for _, t := range rule[1:] {
 		parts = append(parts, string(t.Value.(ast.String)))
 	}
-	return query{path: strings.Join(parts, "/"), body: body, compiler: qc}, nil
+	return query{path: strings.Join(parts, "/"), source: source, body: body, compiler: qc}, nil
 }

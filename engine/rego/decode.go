@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -31,6 +32,7 @@ type decoder struct {
 	at    int
 	nodes int
 	depth int
+	rego  bool // sets, and keys of any type
 }
 
 // decode returns the one value that the text has. It copies the text.
@@ -47,6 +49,19 @@ func decode(text []byte, nodes, depth int) (ast.Value, error) {
 		return nil, errNotJSON
 	}
 	return v, nil
+}
+
+// maxOperandDepth bounds values that pass between a module and functions of the host.
+const maxOperandDepth = 128
+
+// decodeRego is decode for values as a module writes them.
+func decodeRego(text []byte) (ast.Value, error) {
+	d := decoder{text: strings.ToValidUTF8(string(text), "\uFFFD"), nodes: len(text) + 1, depth: maxOperandDepth, rego: true}
+	v, err := d.value()
+	if err == nil && d.at != len(d.text) {
+		err = errNotJSON
+	}
+	return v, err
 }
 
 func (d *decoder) space() {
@@ -93,6 +108,10 @@ func (d *decoder) value() (ast.Value, error) {
 		return ast.Boolean(false), d.word("false")
 	case 'n':
 		return ast.NullValue, d.word("null")
+	case 's':
+		if d.rego {
+			return ast.NewSet(), d.word("set()")
+		}
 	}
 	return d.number()
 }
@@ -135,6 +154,9 @@ func (d *decoder) object() (ast.Value, error) {
 		d.at++
 		return ast.NewObject(), nil
 	}
+	if d.rego {
+		return d.braces()
+	}
 	for {
 		if d.peek() != '"' {
 			return nil, errNotJSON
@@ -156,6 +178,40 @@ func (d *decoder) object() (ast.Value, error) {
 		case ',':
 			d.at++
 		case '}':
+			d.at++
+			return ast.NewObject(members...), nil
+		default:
+			return nil, errNotJSON
+		}
+	}
+}
+
+// braces reads a set or an object of Rego, of which the brace was read.
+func (d *decoder) braces() (ast.Value, error) {
+	var members [][2]*ast.Term
+	var elements []*ast.Term
+	for {
+		k, err := d.value()
+		if err != nil {
+			return nil, err
+		}
+		if d.peek() == ':' {
+			d.at++
+			v, err := d.value()
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, [2]*ast.Term{term(k), term(v)})
+		} else {
+			elements = append(elements, term(k))
+		}
+		switch c := d.peek(); {
+		case c == ',':
+			d.at++
+		case c == '}' && members == nil:
+			d.at++
+			return ast.NewSet(elements...), nil
+		case c == '}' && elements == nil:
 			d.at++
 			return ast.NewObject(members...), nil
 		default:

@@ -14,7 +14,8 @@ import (
 // encoder writes values of Rego as JSON. A set becomes an array, sorted.
 type encoder struct {
 	nodes int
-	limit int // of the length of the text
+	limit int  // of the length of the text
+	sets  bool // writes values as Rego does, with sets and keys of any type
 }
 
 var errTooLong = errors.New("too long")
@@ -27,11 +28,15 @@ func appendResult(res *engine.Result, v ast.Value, most int) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errTooLong):
-		return script.Errorf(script.Limit, "", "the result has more than %d bytes", most)
+		return tooLong(most)
 	case errors.Is(err, errKey):
 		return script.Errorf(script.Script, "", "%w", err)
 	}
 	return script.Errorf(script.Limit, "", "the result has values %w", err)
+}
+
+func tooLong(most int) *script.Error {
+	return script.Errorf(script.Limit, "limits.resultBytes", "the result has more than %d bytes", most)
 }
 
 var errKey = errors.New("the result has an object with a key that is not text, which JSON cannot say")
@@ -60,6 +65,9 @@ func (e *encoder) value(dst []byte, v ast.Value, depth int) ([]byte, error) {
 	case *ast.Array:
 		dst, err = e.list(dst, v.Iter, depth-1)
 	case ast.Set:
+		if e.sets {
+			return e.set(dst, v, depth-1)
+		}
 		dst, err = e.list(dst, v.Sorted().Iter, depth-1)
 	case ast.Object:
 		dst, err = e.object(dst, v, depth-1)
@@ -89,6 +97,17 @@ func (e *encoder) list(dst []byte, each func(func(*ast.Term) error) error, depth
 	return append(dst, ']'), err
 }
 
+// set writes a set as Rego does.
+func (e *encoder) set(dst []byte, s ast.Set, depth int) ([]byte, error) {
+	if s.Len() == 0 {
+		return append(dst, "set()"...), nil
+	}
+	begin := len(dst)
+	dst, err := e.list(dst, s.Sorted().Iter, depth)
+	dst[begin], dst[len(dst)-1] = '{', '}'
+	return dst, err
+}
+
 func (e *encoder) object(dst []byte, o ast.Object, depth int) ([]byte, error) {
 	if depth < 0 {
 		return dst, errTooDeep
@@ -100,12 +119,14 @@ func (e *encoder) object(dst []byte, o ast.Object, depth int) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		first = false
-		key, ok := k.Value.(ast.String)
-		if !ok {
+		if key, ok := k.Value.(ast.String); ok {
+			dst = appendString(dst, string(key))
+		} else if !e.sets {
 			return errKey
+		} else if dst, err = e.value(dst, k.Value, depth); err != nil {
+			return err
 		}
-		dst = append(appendString(dst, string(key)), ':')
-		dst, err = e.value(dst, v.Value, depth)
+		dst, err = e.value(append(dst, ':'), v.Value, depth)
 		return err
 	})
 	return append(dst, '}'), err

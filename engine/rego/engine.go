@@ -2,6 +2,7 @@ package rego
 
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -9,30 +10,93 @@ import (
 type Config struct {
 	// Isolated says that each tenant has a process of its own. Policies that have to be interpreted run only then.
 	Isolated bool
+	// Sandbox is how policies run that are compiled to WebAssembly.
+	Sandbox sandbox.Config
 }
 
-// Engine compiles policies. It implements engine.Engine.
-type Engine struct{ config Config }
+// Engine compiles policies and runs them. It implements engine.Engine.
+type Engine struct {
+	config  Config
+	sandbox *sandbox.Sandbox
+}
 
-// New returns an engine.
-func New(config Config) *Engine { return &Engine{config: config} }
+// New returns an engine. It fails if the directory of the sandbox's cache cannot be used.
+func New(config Config) (*Engine, error) {
+	s, err := sandbox.New(config.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{config: config, sandbox: s}, nil
+}
 
 // Name is engine.Checker's.
 func (*Engine) Name() string { return script.EngineRego }
 
 // Check is engine.Checker's.
-func (*Engine) Check(src engine.Source) error {
-	if _, err := compile(src); err != nil {
-		return err
-	}
-	return nil
-}
+func (*Engine) Check(src engine.Source) error { return Checker{}.Check(src) }
 
-// Compile is engine.Engine's.
+// Compile is engine.Engine's. A policy that has to be interpreted is an error unless tenants have processes of their own.
 func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	p, err := compile(src)
 	if err != nil {
 		return nil, err
 	}
+	reason := p.notWasm(src.Runtime.Rego)
+	if reason == "" {
+		w, err := newWasmProgram(e.sandbox, p, src)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	}
+	if !e.config.Isolated {
+		return nil, script.Errorf(script.Script, "", "this policy has to be interpreted, because %s: set isolation: process for its tenant, or change it so that it compiles to WebAssembly", reason)
+	}
 	return newProgram(p, src), nil
+}
+
+// Checker says whether policies compile. It runs nothing, and accepts those that have to be interpreted.
+type Checker struct{}
+
+// Name is engine.Checker's.
+func (Checker) Name() string { return script.EngineRego }
+
+// Check is engine.Checker's.
+func (Checker) Check(src engine.Source) error {
+	p, err := compile(src)
+	if err != nil {
+		return err
+	}
+	if p.notWasm(src.Runtime.Rego) != "" {
+		return nil
+	}
+	for _, q := range []*query{&p.main, p.onResponse} {
+		if q == nil {
+			continue
+		}
+		if _, err := p.toWasm(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Target says how the source runs, "wasm" or "interpreted", and why it cannot run as WebAssembly.
+func Target(src engine.Source) (target, reason string, err error) {
+	p, compileErr := compile(src)
+	if compileErr != nil {
+		return "", "", compileErr
+	}
+	if reason := p.notWasm(src.Runtime.Rego); reason != "" {
+		return script.RegoTargetInterpreted, reason, nil
+	}
+	return script.RegoTargetWasm, "", nil
+}
+
+// notWasm says why the policy has to be interpreted; "" if it can run as WebAssembly.
+func (p *policy) notWasm(options script.RegoOptions) string {
+	if options.Target == script.RegoTargetInterpreted {
+		return "its target is interpreted"
+	}
+	return ""
 }

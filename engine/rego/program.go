@@ -3,8 +3,6 @@ package rego
 import (
 	"context"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -104,7 +102,7 @@ type call struct {
 func (p *program) eval(c *call, q *query, input ast.Value) (ast.Value, error) {
 	c.txn = transaction{meter: &c.meter, inv: c.inv}
 	t := topdown.NewQuery(q.body).WithQueryCompiler(q.compiler).WithCompiler(p.policy.compiler).WithStore(p.store).WithTransaction(&c.txn).
-		WithCancel(&c.meter).WithTime(c.now()).WithPrintHook(c).WithBuiltinErrorList(&c.errs).WithSeed(c)
+		WithCancel(&c.meter).WithTime(clockOf(c.inv)).WithPrintHook(printer{c.inv}).WithBuiltinErrorList(&c.errs).WithSeed(randomOf{c.inv})
 	if input != nil {
 		t = t.WithInput(ast.NewTerm(input))
 	}
@@ -121,36 +119,37 @@ func (p *program) eval(c *call, q *query, input ast.Value) (ast.Value, error) {
 	return c.result.Value, nil
 }
 
-func (c *call) now() time.Time {
-	if c.inv.Clock != nil {
-		return c.inv.Clock()
-	}
-	return time.Now()
-}
-
 // undefined is the error of a call that has no result. A gateway takes an empty result for permission, so there is none.
 func (c *call) undefined(q *query) *script.Error {
-	e := script.Errorf(script.Script, "", "the rule %s is undefined for this input: add a default, such as default allow := false", q.path)
-	if len(c.errs) > 0 {
-		first := &c.errs[0]
-		e.Message = fmt.Sprintf("the rule %s is undefined for this input, and a function failed: %s", q.path, clip(first.Message))
-		return at(e, first.Location)
+	if len(c.errs) == 0 {
+		return undefined(q.path, "")
 	}
-	return e
+	return at(undefined(q.path, c.errs[0].Message), c.errs[0].Location)
 }
 
+func undefined(path, failed string) *script.Error {
+	if failed == "" {
+		return script.Errorf(script.Script, "", "the rule %s is undefined for this input: add a default, such as default allow := false", path)
+	}
+	return script.Errorf(script.Script, "", "the rule %s is undefined for this input, and a function failed: %s", path, clip(failed))
+}
+
+// printer logs what the policy prints.
+type printer struct{ inv *engine.Invocation }
+
 // Print is print.Hook's.
-func (c *call) Print(_ print.Context, message string) error {
-	if c.inv.Host != nil {
-		c.inv.Host.Log(c.inv, engine.Info, message)
+func (p printer) Print(_ print.Context, message string) error {
+	if p.inv.Host != nil {
+		p.inv.Host.Log(p.inv, engine.Info, message)
 	}
 	return nil
 }
 
-// Read is what rand.intn and uuid.rfc4122 get their random bytes from.
-func (c *call) Read(p []byte) (int, error) { return randomBytes(c.inv.Random, p) }
+// randomOf is what rand.intn and uuid.rfc4122 get their random bytes from.
+type randomOf struct{ inv *engine.Invocation }
 
-var _ io.Reader = (*call)(nil)
+// Read is io.Reader's.
+func (r randomOf) Read(p []byte) (int, error) { return randomBytes(r.inv.Random, p) }
 
 // inputOf returns the document input; nil if there is none.
 func inputOf(inv *engine.Invocation) (ast.Value, error) {
@@ -172,6 +171,19 @@ func inputOf(inv *engine.Invocation) (ast.Value, error) {
 		return argument(inv, 0)
 	}
 	return nil, script.Errorf(script.Invalid, "args", "a policy takes one argument, not %d", len(inv.Args))
+}
+
+// inputText is inputOf as JSON, for a module.
+func inputText(inv *engine.Invocation, _ script.RegoOptions) ([]byte, error) {
+	v, err := inputOf(inv)
+	if err != nil {
+		return nil, err
+	}
+	if len(inv.Args) == 1 {
+		return inv.Args[0], nil
+	}
+	e := encoder{nodes: 2*maxNodes + 2, limit: maxValuesBytes * 16}
+	return e.value(nil, v, maxDepth+1)
 }
 
 func argument(inv *engine.Invocation, i int) (ast.Value, error) {
