@@ -16,11 +16,14 @@ import (
 type program struct {
 	policy *policy
 	store  *store
+	guards map[string]*topdown.Builtin
+	form   string // of the input
 	size   int
 }
 
 func newProgram(p *policy, src engine.Source) *program {
-	return &program{policy: p, store: &store{base: p.data}, size: sizeOf(src)}
+	guardCalls(p.compiler.Modules)
+	return &program{policy: p, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(src)}
 }
 
 // sizeOf estimates what a compiled policy holds: trees are about this many times as large as their text.
@@ -72,7 +75,7 @@ func (p *program) run(ctx context.Context, inv *engine.Invocation, res *engine.R
 			return nil
 		}
 	}
-	input, err := inputOf(inv)
+	input, err := inputOf(inv, p.form)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (p *program) run(ctx context.Context, inv *engine.Invocation, res *engine.R
 		}
 		return c.undefined(q)
 	}
-	return appendResult(res, result, limits.ResultBytes)
+	return finish(inv, p.form, result, res, limits.ResultBytes)
 }
 
 // call is what the evaluator needs of one call.
@@ -102,7 +105,7 @@ type call struct {
 func (p *program) eval(c *call, q *query, input ast.Value) (ast.Value, error) {
 	c.txn = transaction{meter: &c.meter, inv: c.inv}
 	t := topdown.NewQuery(q.body).WithQueryCompiler(q.compiler).WithCompiler(p.policy.compiler).WithStore(p.store).WithTransaction(&c.txn).
-		WithCancel(&c.meter).WithTime(clockOf(c.inv)).WithPrintHook(printer{c.inv}).WithBuiltinErrorList(&c.errs).WithSeed(randomOf{c.inv})
+		WithCancel(&c.meter).WithTime(clockOf(c.inv)).WithPrintHook(printer{c.inv}).WithBuiltinErrorList(&c.errs).WithSeed(randomOf{c.inv}).WithBuiltins(p.guards)
 	if input != nil {
 		t = t.WithInput(ast.NewTerm(input))
 	}
@@ -151,8 +154,9 @@ type randomOf struct{ inv *engine.Invocation }
 // Read is io.Reader's.
 func (r randomOf) Read(p []byte) (int, error) { return randomBytes(r.inv.Random, p) }
 
-// inputOf returns the document input; nil if there is none.
-func inputOf(inv *engine.Invocation) (ast.Value, error) {
+// inputOf returns the document input: the argument, null if there is none. The rule on_response gets both of its arguments
+// as one object.
+func inputOf(inv *engine.Invocation, form string) (ast.Value, error) {
 	if inv.OnResponse && len(inv.Args) == 2 {
 		request, err := argument(inv, 0)
 		if err != nil {
@@ -162,28 +166,43 @@ func inputOf(inv *engine.Invocation) (ast.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		return ast.NewObject(ast.Item(ast.InternedTerm("request"), ast.NewTerm(request)), ast.Item(ast.InternedTerm("response"), ast.NewTerm(response))), nil
+		return ast.NewObject(item("request", request), item("response", response)), nil
 	}
 	switch len(inv.Args) {
 	case 0:
 		return ast.NullValue, nil
 	case 1:
-		return argument(inv, 0)
+		v, err := argument(inv, 0)
+		if err == nil && form == script.RegoInputEnvoy && !inv.OnResponse {
+			return envoyInput(v)
+		}
+		return v, err
 	}
-	return nil, script.Errorf(script.Invalid, "args", "a policy takes one argument, not %d", len(inv.Args))
+	return nil, script.Errorf(script.Invalid, "args", "a policy takes one argument, not %d: put them into one array or object", len(inv.Args))
 }
 
 // inputText is inputOf as JSON, for a module.
-func inputText(inv *engine.Invocation, _ script.RegoOptions) ([]byte, error) {
-	v, err := inputOf(inv)
+func inputText(inv *engine.Invocation, form string) ([]byte, error) {
+	v, err := inputOf(inv, form)
 	if err != nil {
 		return nil, err
 	}
-	if len(inv.Args) == 1 {
+	if len(inv.Args) == 1 && (form == "" || inv.OnResponse) {
 		return inv.Args[0], nil
 	}
-	e := encoder{nodes: 2*maxNodes + 2, limit: maxValuesBytes * 16}
-	return e.value(nil, v, maxDepth+1)
+	e := encoder{nodes: 4 * maxNodes, limit: 16 * maxValuesBytes}
+	return e.value(nil, v, 2*maxDepth)
+}
+
+// finish appends what the rule's value stands for.
+func finish(inv *engine.Invocation, form string, v ast.Value, res *engine.Result, most int) error {
+	if form == script.RegoInputEnvoy && !inv.OnResponse {
+		var err error
+		if v, err = envoyDecision(v); err != nil {
+			return err
+		}
+	}
+	return appendResult(res, v, most)
 }
 
 func argument(inv *engine.Invocation, i int) (ast.Value, error) {

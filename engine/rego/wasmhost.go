@@ -39,10 +39,12 @@ func builtin(c *sandbox.Call, stack []uint64) uint32 {
 	}
 	addresses := append([]uint64(nil), stack[2:]...) // Invoke uses the same stack
 	operands := make([]*ast.Term, len(addresses))
+	bytes := 0
 	for i, address := range addresses {
-		operands[i] = operand(c, uint32(address))
+		v, n := operand(c, uint32(address))
+		operands[i], bytes = ast.NewTerm(v), bytes+n
 	}
-	c.Charge(costOf(name, operands))
+	c.Charge(costOf(name, bytes))
 	if err := guard(name, operands); err != nil {
 		c.Fail(err)
 	}
@@ -65,8 +67,8 @@ func builtin(c *sandbox.Call, stack []uint64) uint32 {
 	return give(c, name, result.Value)
 }
 
-// operand reads a value of the module.
-func operand(c *sandbox.Call, address uint32) *ast.Term {
+// operand reads a value of the module, and says how many bytes of text it has.
+func operand(c *sandbox.Call, address uint32) (ast.Value, int) {
 	stack := c.Stack()
 	stack[0] = uint64(address)
 	check(c, c.Invoke(fnValueDump, stack[:1]))
@@ -76,7 +78,7 @@ func operand(c *sandbox.Call, address uint32) *ast.Term {
 	if err != nil {
 		c.Failf("a value that a function is called with cannot be read: %v", err)
 	}
-	return ast.NewTerm(v)
+	return v, len(text)
 }
 
 // give makes a value in the module.

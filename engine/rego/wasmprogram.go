@@ -118,7 +118,7 @@ func (w *wasmProgram) Run(ctx context.Context, inv *engine.Invocation, res *engi
 			return nil
 		}
 	}
-	input, err := inputText(inv, w.options)
+	input, err := inputText(inv, w.options.Input)
 	if err != nil {
 		res.Reset()
 		return err
@@ -208,7 +208,7 @@ func (q *wasmQuery) take(c *sandbox.Call, state *wasmCall, set []byte, res *engi
 	if err != nil {
 		return script.Errorf(script.Limit, "", "the result cannot be said in JSON: %w", err)
 	}
-	return appendResult(res, v, c.Limits.ResultBytes)
+	return finish(c.Inv, q.program.options.Input, v, res, c.Limits.ResultBytes)
 }
 
 // abort is OPA's opa_abort: the policy cannot go on.
