@@ -8,7 +8,20 @@ import (
 
 // bounded refuses policies that would cost the compiler more than a small multiple of their size.
 func (s sources) bounded() *script.Error {
+	rules := 0
 	for _, m := range s.modules {
+		for _, r := range m.Rules {
+			elses := 0
+			for e := r; e != nil; e = e.Else {
+				elses++
+			}
+			if rules += elses; elses > maxElses {
+				return at(script.Errorf(script.Limit, "", "the rule has more than %d branches of else: split it", maxElses), r.Location)
+			}
+		}
+		if rules > maxRules {
+			return script.Errorf(script.Limit, "source", "the policy has more than %d rules", maxRules)
+		}
 		path := m.Package.Path
 		if len(path) < 2 {
 			continue

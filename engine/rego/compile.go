@@ -62,7 +62,8 @@ func compile(src engine.Source) (p *policy, err *script.Error) {
 	if err := s.bounded(); err != nil {
 		return nil, err
 	}
-	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(src.Runtime.Rego.V0)).WithEnablePrintStatements(true).WithBuiltins(declarations(guarded()))
+	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(src.Runtime.Rego.V0)).WithEnablePrintStatements(true).WithBuiltins(declarations(guarded())).
+		WithStageAfterID(ast.StageCheckRecursion, boundTypes)
 	c.SetErrorLimit(maxErrors)
 	if c.Compile(s.modules); c.Failed() {
 		return nil, compileError(c.Errors)

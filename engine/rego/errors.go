@@ -43,6 +43,9 @@ func compileError(err error) *script.Error {
 	if strings.Contains(first.Message, ast.ErrMaxParsingRecursionDepthExceeded.Error()) {
 		kind, message = script.Limit, fmt.Sprintf("the source is nested deeper than %d: split the expression", maxNesting)
 	}
+	if first.Message == errTypeSize {
+		kind = script.Limit
+	}
 	return at(script.Errorf(kind, "", "%s", message), first.Location)
 }
 

@@ -41,8 +41,14 @@ func read(src engine.Source) (sources, *script.Error) {
 
 // parse parses one module.
 func parse(file string, code []byte, v0 bool) (*ast.Module, *script.Error) {
+	if len(code) > maxPolicyBytes {
+		return nil, inFile(file, script.Errorf(script.Limit, "source", "the policy has more than %d KiB of Rego", maxPolicyBytes>>10))
+	}
 	if err := checkText(code); err != nil {
 		return nil, inFile(file, err)
+	}
+	if err := prescan(file, code); err != nil {
+		return nil, err
 	}
 	version := ast.RegoV1
 	if v0 {
