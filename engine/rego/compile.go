@@ -62,11 +62,9 @@ func compile(src engine.Source) (p *policy, err *script.Error) {
 	if err := s.bounded(); err != nil {
 		return nil, err
 	}
-	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(src.Runtime.Rego.V0)).WithEnablePrintStatements(true).WithBuiltins(declarations(guarded())).
-		WithStageAfterID(ast.StageCheckRecursion, boundTypes)
-	c.SetErrorLimit(maxErrors)
-	if c.Compile(s.modules); c.Failed() {
-		return nil, compileError(c.Errors)
+	c, err := s.compile(src.Runtime.Rego.V0)
+	if err != nil {
+		return nil, err
 	}
 	p = &policy{compiler: c, data: s.data}
 	rule, err := s.entrypoint(c, path)
@@ -85,6 +83,21 @@ func compile(src engine.Source) (p *policy, err *script.Error) {
 		p.onResponse = &q
 	}
 	return p, nil
+}
+
+// compile compiles the modules.
+func (s sources) compile(v0 bool) (*ast.Compiler, *script.Error) {
+	version := ast.RegoV1
+	if v0 {
+		version = ast.RegoV0
+	}
+	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(v0)).WithDefaultRegoVersion(version).WithEnablePrintStatements(true).
+		WithBuiltins(declarations(guarded())).WithStageAfterID(ast.StageCheckRecursion, boundTypes)
+	c.SetErrorLimit(maxErrors)
+	if c.Compile(s.modules); c.Failed() {
+		return nil, compileError(c.Errors)
+	}
+	return c, nil
 }
 
 // entrypointPath returns the parts of an entrypoint, such as acme/route/decision or data.acme.route.decision. None is for

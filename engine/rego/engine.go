@@ -41,16 +41,18 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	reason := p.notWasm(src.Runtime.Rego)
-	if reason == "" {
-		w, err := newWasmProgram(e.sandbox, p, src)
+	plan, err := p.plan(src.Runtime.Rego)
+	switch {
+	case err != nil:
+		return nil, err
+	case plan.reason == "":
+		w, err := newWasmProgram(e.sandbox, p, plan, src)
 		if err != nil {
 			return nil, err
 		}
 		return w, nil
-	}
-	if !e.config.Isolated {
-		return nil, script.Errorf(script.Script, "", "this policy has to be interpreted, because %s: set isolation: process for its tenant, or change it so that it compiles to WebAssembly", reason)
+	case !e.config.Isolated:
+		return nil, script.Errorf(script.Script, "", "this policy has to be interpreted, because %s: set isolation: process for its tenant, or change the policy so that it compiles to WebAssembly", plan.reason)
 	}
 	return newProgram(p, src), nil
 }
@@ -63,40 +65,23 @@ func (Checker) Name() string { return script.EngineRego }
 
 // Check is engine.Checker's.
 func (Checker) Check(src engine.Source) error {
-	p, err := compile(src)
-	if err != nil {
-		return err
-	}
-	if p.notWasm(src.Runtime.Rego) != "" {
-		return nil
-	}
-	for _, q := range []*query{&p.main, p.onResponse} {
-		if q == nil {
-			continue
-		}
-		if _, err := p.toWasm(q); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, _, err := Target(src)
+	return err
 }
 
-// Target says how the source runs, "wasm" or "interpreted", and why it cannot run as WebAssembly.
+// Target says how the source runs, "wasm" or "interpreted", and why it does not run as WebAssembly. Its errors are those of
+// Check.
 func Target(src engine.Source) (target, reason string, err error) {
 	p, compileErr := compile(src)
 	if compileErr != nil {
 		return "", "", compileErr
 	}
-	if reason := p.notWasm(src.Runtime.Rego); reason != "" {
-		return script.RegoTargetInterpreted, reason, nil
+	plan, compileErr := p.plan(src.Runtime.Rego)
+	switch {
+	case compileErr != nil:
+		return "", "", compileErr
+	case plan.reason != "":
+		return script.RegoTargetInterpreted, plan.reason, nil
 	}
 	return script.RegoTargetWasm, "", nil
-}
-
-// notWasm says why the policy has to be interpreted; "" if it can run as WebAssembly.
-func (p *policy) notWasm(options script.RegoOptions) string {
-	if options.Target == script.RegoTargetInterpreted {
-		return "its target is interpreted"
-	}
-	return ""
 }

@@ -11,7 +11,7 @@ import (
 const (
 	maxPolicyBytes = 256 << 10 // of all modules together
 	maxSetElements = 256       // of a set that a source lists
-	maxRules       = 5000
+	maxRules       = 2000
 	maxElses       = 100
 	maxTypeSize    = 20_000 // of what the compiler works out about a rule's value
 )

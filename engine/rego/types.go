@@ -22,7 +22,8 @@ func checkTypeSizes(c *ast.Compiler) *ast.Error {
 		if !ok {
 			continue
 		}
-		if s.rules[rule] = s.rule(rule); s.rules[rule] > maxTypeSize {
+		s.worst = 0
+		if s.rules[rule] = s.rule(rule); max(s.rules[rule], s.worst) > maxTypeSize {
 			return ast.NewError(ast.CompileErr, rule.Location, "%s", errTypeSize)
 		}
 	}
@@ -36,13 +37,14 @@ type sizes struct {
 	compiler *ast.Compiler
 	rules    map[*ast.Rule]int
 	locals   map[ast.Var]int
+	worst    int // of all that the bodies of a rule work on
 }
 
 func (s *sizes) rule(r *ast.Rule) int {
 	n := 1
 	for ; r != nil; r = r.Else {
 		s.locals = map[ast.Var]int{}
-		n = add(n, s.body(r.Body))
+		s.body(r.Body)
 		for _, t := range []*ast.Term{r.Head.Value, r.Head.Key} {
 			if t != nil {
 				n = add(n, s.term(t))
@@ -56,38 +58,52 @@ func (s *sizes) rule(r *ast.Rule) int {
 // add returns the sum, as far as it matters.
 func add(a, b int) int { return min(a+b, maxTypeSize+1) }
 
-// body notes the sizes of what a body gives names to, and returns the largest.
-func (s *sizes) body(b ast.Body) (largest int) {
+// body notes the sizes of what a body gives names to, and the largest.
+func (s *sizes) body(b ast.Body) {
 	for _, e := range b {
 		switch terms := e.Terms.(type) {
 		case *ast.Term:
-			largest = max(largest, s.term(terms))
+			s.worst = max(s.worst, s.term(terms))
 		case []*ast.Term:
-			n := 1
-			for _, t := range terms[1:] {
-				n = add(n, s.term(t))
-			}
-			if ref, ok := terms[0].Value.(ast.Ref); ok {
-				n = add(n, s.ref(ref))
-			}
-			for _, t := range terms[1:] { // a variable may get the value of any other operand
-				s.name(t, n)
-			}
-			largest = max(largest, n)
+			s.call(terms)
 		case *ast.Every:
 			n := s.term(terms.Domain)
 			s.name(terms.Value, n)
 			if terms.Key != nil {
 				s.name(terms.Key, n)
 			}
-			largest = max(largest, n, s.body(terms.Body))
+			s.body(terms.Body)
 		case *ast.SomeDecl:
 		}
 		for _, w := range e.With {
-			largest = max(largest, s.term(w.Value))
+			s.worst = max(s.worst, s.term(w.Value))
 		}
 	}
-	return largest
+}
+
+// call returns the size of what a call works on. What a function of OPA returns has a type of its own, and what a function of
+// the policy returns has that of the function. With = a variable may get the value of the other side.
+func (s *sizes) call(terms []*ast.Term) int {
+	n := 1
+	for _, t := range terms[1:] {
+		n = add(n, s.term(t))
+	}
+	operator, ok := terms[0].Value.(ast.Ref)
+	if !ok {
+		return n
+	}
+	result := 1
+	switch {
+	case operator.Equal(ast.Equality.Ref()):
+		result = n
+	case operator[0].Equal(ast.DefaultRootDocument):
+		result = s.ref(operator)
+	}
+	for _, t := range terms[1:] {
+		s.name(t, result)
+	}
+	s.worst = max(s.worst, n)
+	return result
 }
 
 // name notes that variables in a term may have parts of a value.
@@ -113,17 +129,15 @@ func (s *sizes) term(t *ast.Term) int {
 	case ast.Object:
 		v.Foreach(func(k, v *ast.Term) { each(k); each(v) })
 	case ast.Call:
-		for _, t := range v {
-			each(t)
-		}
+		n = s.call(v)
 	case *ast.ArrayComprehension:
-		n = add(n, s.body(v.Body))
+		s.body(v.Body)
 		each(v.Term)
 	case *ast.SetComprehension:
-		n = add(n, s.body(v.Body))
+		s.body(v.Body)
 		each(v.Term)
 	case *ast.ObjectComprehension:
-		n = add(n, s.body(v.Body))
+		s.body(v.Body)
 		each(v.Key)
 		each(v.Value)
 	}

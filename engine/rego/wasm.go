@@ -49,3 +49,42 @@ func (p *policy) toWasm(q *query) (guest, *script.Error) {
 	}
 	return guest{source: sandbox.Source{Module: m, Imports: guestImports(), Functions: guestFunctions}}, nil
 }
+
+// plan is how a policy runs.
+type plan struct {
+	main, onResponse guest
+	reason           string // why it has to be interpreted, or ""
+}
+
+// maxCopied is the size of the documents of a bundle that each call of a module may copy, in bytes of JSON.
+const maxCopied = 128 << 10
+
+// plan decides how the policy runs. The source and its options decide, nothing else.
+func (p *policy) plan(options script.RegoOptions) (plan, *script.Error) {
+	if options.Target == script.RegoTargetInterpreted {
+		return plan{reason: "its target is " + script.RegoTargetInterpreted}, nil
+	}
+	var made plan
+	err := p.copies()
+	if err == nil {
+		made.main, err = p.toWasm(&p.main)
+	}
+	if err == nil && p.onResponse != nil {
+		made.onResponse, err = p.toWasm(p.onResponse)
+	}
+	if err != nil && options.Target == script.RegoTargetWasm {
+		return plan{}, err
+	}
+	if err != nil {
+		return plan{reason: err.Message}, nil
+	}
+	return made, nil
+}
+
+// copies refuses documents that are too large to be copied for each call.
+func (p *policy) copies() *script.Error {
+	if base := p.needs().base; base != nil && base.StringLength() > maxCopied {
+		return script.Errorf(script.Limit, "source", "its documents of data have more than %d KiB, which a module copies for each call", maxCopied>>10)
+	}
+	return nil
+}

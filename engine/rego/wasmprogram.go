@@ -32,14 +32,14 @@ type wasmQuery struct {
 }
 
 // newWasmProgram makes machine code of the policy.
-func newWasmProgram(s *sandbox.Sandbox, p *policy, src engine.Source) (*wasmProgram, error) {
+func newWasmProgram(s *sandbox.Sandbox, p *policy, made plan, src engine.Source) (*wasmProgram, error) {
 	w := &wasmProgram{options: src.Runtime.Rego, data: p.needs()}
 	var err error
-	if w.main, err = w.query(s, p, &p.main); err != nil {
+	if w.main, err = w.query(s, made.main, p.main.path); err != nil {
 		return nil, err
 	}
 	if p.onResponse != nil {
-		if w.onResponse, err = w.query(s, p, p.onResponse); err != nil {
+		if w.onResponse, err = w.query(s, made.onResponse, p.onResponse.path); err != nil {
 			w.main.module.Close()
 			return nil, err
 		}
@@ -47,16 +47,12 @@ func newWasmProgram(s *sandbox.Sandbox, p *policy, src engine.Source) (*wasmProg
 	return w, nil
 }
 
-func (w *wasmProgram) query(s *sandbox.Sandbox, p *policy, q *query) (*wasmQuery, error) {
-	g, err := p.toWasm(q)
-	if err != nil {
-		return nil, err
-	}
+func (w *wasmProgram) query(s *sandbox.Sandbox, g guest, path string) (*wasmQuery, error) {
 	m, compileErr := s.Compile(g.source)
 	if compileErr != nil {
 		return nil, compileErr
 	}
-	wq := &wasmQuery{program: w, path: q.path, module: m}
+	wq := &wasmQuery{program: w, path: path, module: m}
 	if err := wq.readBuiltins(); err != nil {
 		m.Close()
 		return nil, err
