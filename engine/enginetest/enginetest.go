@@ -14,9 +14,16 @@ import (
 const Entrypoint = "handle"
 
 // Dialect holds the suite's programs in one language. Each defines a function
-// "handle", unless it says otherwise.
+// "handle", unless it says otherwise. A program that the language cannot say is
+// empty: what is tested with it alone is skipped.
 type Dialect struct {
 	Name string // what Engine.Name returns
+
+	// OneArgument: a call has one argument and one result at most.
+	OneArgument bool
+	// Opaque: programs are no text, and get and return JSON as it is written. The engine
+	// does not read its numbers, and knows no strings of theirs.
+	Opaque bool
 
 	Echo       string // returns its arguments, as many as there are
 	Constant   string // returns the number 42

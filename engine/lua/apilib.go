@@ -7,14 +7,13 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // apiVersion is scriptorium.api: it counts up when a script could notice that something
 // was added, and nothing is ever taken away within it.
 const apiVersion = 3
-
-// hostCost is what a call of the host costs: it looks something up.
-const hostCost = 10
 
 // addAPI adds what the agent lends to scripts, and what Lua has no library for.
 func (b *box) addAPI() {
@@ -33,22 +32,36 @@ func (b *box) addAPI() {
 	b.library("time", timeFunctions(), nil)
 }
 
-// hostOf returns what the agent lends to the call. Where there is no agent, the script
-// has made a mistake by asking for what.
-func hostOf(l *glua.LState, what string) engine.Host {
-	meterOf(l).charge(l, hostCost)
-	host := callOf(l).inv.Host
-	if host == nil {
-		l.RaiseError("%s is not available: the script runs without an agent", what)
+// hostOf returns what the call of l may use of hostapi.
+func hostOf(l *glua.LState) *hostapi.Call { return &callOf(l).host }
+
+// check ends the running builtin if hostapi has refused what it asked for. parameters are hostapi's names of the
+// builtin's arguments.
+func check(l *glua.LState, err *script.Error, parameters ...string) {
+	if err == nil {
+		return
 	}
-	return host
+	meterOf(l).charge(l, 0) // fails here if the budget is why
+	for i, name := range parameters {
+		if name == err.Field {
+			argError(l, i+1, err.Message)
+		}
+	}
+	if err.Kind == script.Script {
+		l.RaiseError("%s", err.Message)
+	}
+	raise(l, script.Errorf(err.Kind, "", "%s", err.Message))
 }
 
-// pushFailure returns nil and what is wrong with a text that came from outside: no
-// mistake of the script's, which may want to go on.
-func pushFailure(l *glua.LState, message string) int {
+// pushOr returns v, or nil and the problem, if there is one, of a text that came from outside: no mistake of the
+// script's, which may want to go on.
+func pushOr(l *glua.LState, v glua.LValue, problem string) int {
+	if problem == "" {
+		l.Push(v)
+		return 1
+	}
 	l.Push(glua.LNil)
-	l.Push(glua.LString(message))
+	l.Push(glua.LString(problem))
 	return 2
 }
 
@@ -94,14 +107,13 @@ func numberOption(l *glua.LState, n int, t *glua.LTable, name string, otherwise 
 // getRequestHeader returns a header of the request: of the first argument, or of the
 // globals that stand for it. It copies nothing and changes nothing of either.
 func getRequestHeader(l *glua.LState) int {
-	name := argString(l, 1)
-	meterOf(l).charge(l, len(name)/headerBytesPerInstruction)
-	if len(name) > maxHeaderName {
+	c := callOf(l)
+	name, ok := c.host.HeaderName(argString(l, 1))
+	meterOf(l).charge(l, 0)
+	if !ok {
 		l.Push(glua.LNil)
 		return 1
 	}
-	name = asciiLower(name)
-	c := callOf(l)
 	value := headerOf(l, headersOf(c), name)
 	if list, ok := value.(*glua.LTable); ok && lazyOf(list) == nil {
 		value = list.RawGetInt(1)
@@ -136,20 +148,11 @@ func headersOf(c *call) *glua.LTable {
 // memberOf returns t[name], raw, and leaves t lazy if it is.
 func memberOf(c *call, t *glua.LTable, name string) glua.LValue {
 	if o := lazyOf(t); o != nil {
-		meterOf(c.l).pay(len(o.members) / headersPerInstruction)
+		meterOf(c.l).pay(len(o.members) / hostapi.HeadersPerInstruction)
 		return o.get(c, name)
 	}
 	return t.RawGetString(name)
 }
-
-const (
-	// headersPerInstruction is how many names of headers are compared for one instruction,
-	// and headerBytesPerInstruction how many of their bytes.
-	headersPerInstruction     = 8
-	headerBytesPerInstruction = 16
-	// maxHeaderName is longer than the names that any gateway passes on.
-	maxHeaderName = 4 << 10
-)
 
 // headerOf returns the header with the name, which is in lower case; one that is
 // written so counts first. It is nil in Lua's sense if there is none.
@@ -169,7 +172,7 @@ func headerOf(l *glua.LState, headers *glua.LTable, name string) glua.LValue {
 	m := meterOf(l)
 	for k, v := m.next(headers, glua.LNil); k != glua.LNil; k, v = m.next(headers, k) {
 		m.charge(l, 1)
-		if key, ok := k.(glua.LString); ok && sameHeader(l, string(key), name) {
+		if key, ok := k.(glua.LString); ok && hostOf(l).SameHeader(string(key), name) {
 			return v
 		}
 	}
@@ -179,53 +182,75 @@ func headerOf(l *glua.LState, headers *glua.LTable, name string) glua.LValue {
 // header returns which member is the header with the name, which is in lower case; -1 if
 // none is.
 func (o *lazyObject) header(l *glua.LState, name string) int {
-	meterOf(l).charge(l, len(o.members)/headersPerInstruction)
+	meterOf(l).charge(l, len(o.members)/hostapi.HeadersPerInstruction)
 	found := -1
 	for i := len(o.members) - 1; i >= 0; i-- {
 		switch key := o.members[i].name; {
 		case key == name:
 			return i
-		case sameHeader(l, key, name) && found < 0:
+		case hostOf(l).SameHeader(key, name) && found < 0:
 			found = i
 		}
 	}
 	return found
 }
 
-// sameHeader reports whether key is name, which is in lower case. Only ASCII has
-// cases in names of headers.
-func sameHeader(l *glua.LState, key, name string) bool {
-	if len(key) != len(name) {
-		return false
+// readCookies returns the cookies in the headers of a request: the first one of each name.
+func readCookies(l *glua.LState, headers *glua.LTable) *glua.LTable {
+	m, cookies := meterOf(l), newTable()
+	m.make(l, tableBytes)
+	pairs := hostOf(l).Pairs()
+	read := func(header glua.LValue) {
+		text, ok := header.(glua.LString)
+		if !ok {
+			return
+		}
+		for name, value := range pairs.Cookies(string(text)) {
+			if cookies.RawGetString(name) == glua.LNil && pairs.Keep() {
+				setRaw(l, cookies, glua.LString(name), glua.LString(value))
+			}
+		}
+		m.charge(l, 0)
 	}
-	meterOf(l).charge(l, len(name)/headerBytesPerInstruction)
-	for i := range len(key) {
-		if lowerByte(key[i]) != name[i] {
-			return false
+	header := headerOf(l, headers, "cookie")
+	read(header)
+	if list, ok := header.(*glua.LTable); ok && lazyOf(list) == nil {
+		for i := range list.Len() {
+			m.charge(l, 1)
+			read(list.RawGetInt(i + 1))
 		}
 	}
-	return true
+	return cookies
 }
 
-func asciiLower(s string) string {
-	for i := range len(s) {
-		if lowerByte(s[i]) != s[i] {
-			return string(appendLower(make([]byte, 0, len(s)), s))
-		}
+// readQuery returns the parameters in a query: text by name, or a list of texts for a name that
+// comes more than once.
+func readQuery(l *glua.LState, query glua.LValue) *glua.LTable {
+	m, params := meterOf(l), newTable()
+	m.make(l, tableBytes)
+	text, ok := query.(glua.LString)
+	if !ok {
+		return params
 	}
-	return s
+	pairs := hostOf(l).Pairs()
+	for name, value := range pairs.Query(string(text)) {
+		addParam(l, params, glua.LString(name), glua.LString(value))
+	}
+	m.charge(l, 0)
+	return params
 }
 
-func appendLower(dst []byte, s string) []byte {
-	for i := range len(s) {
-		dst = append(dst, lowerByte(s[i]))
+func addParam(l *glua.LState, params *glua.LTable, name, value glua.LString) {
+	switch before := params.RawGetString(string(name)).(type) {
+	case *glua.LTable:
+		setRaw(l, before, glua.LNumber(before.Len()+1), value)
+	case glua.LString:
+		list := newTable()
+		meterOf(l).make(l, tableBytes)
+		setRaw(l, list, glua.LNumber(1), before)
+		setRaw(l, list, glua.LNumber(2), value)
+		setRaw(l, params, name, list)
+	default:
+		setRaw(l, params, name, value)
 	}
-	return dst
-}
-
-func lowerByte(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -45,7 +46,7 @@ func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 		}
 	}()
 	if src.Entrypoint != "" && !isName(src.Entrypoint) {
-		return c, script.Errorf(script.Invalid, "entrypoint", "%q is not a name of Lua", clip(src.Entrypoint))
+		return c, script.Errorf(script.Invalid, "entrypoint", "%q is not a name of Lua", hostapi.Clip(src.Entrypoint))
 	}
 	if err := prescan(src.Code); err != nil {
 		return c, err
@@ -157,7 +158,7 @@ func protoSize(p *glua.FunctionProto) int {
 func compilerError(err error) *script.Error {
 	e, ok := errors.AsType[*glua.CompileError](err)
 	if !ok {
-		return script.Errorf(script.Script, "", "%s", clip(err.Error()))
+		return script.Errorf(script.Script, "", "%s", hostapi.Clip(err.Error()))
 	}
 	kind := script.Script
 	for _, bound := range []string{"too many", "overflow", "too long"} {
@@ -165,7 +166,7 @@ func compilerError(err error) *script.Error {
 			kind = script.Limit
 		}
 	}
-	return &script.Error{Kind: kind, Message: clip(e.Message), Line: max(e.Line, 0) & lineMask}
+	return &script.Error{Kind: kind, Message: hostapi.Clip(e.Message), Line: max(e.Line, 0) & lineMask}
 }
 
 // syntaxError translates an error of gopher-lua's parser, which knows where the
@@ -173,7 +174,7 @@ func compilerError(err error) *script.Error {
 func syntaxError(code string, err error) *script.Error {
 	e, ok := errors.AsType[*parse.Error](err)
 	if !ok {
-		return script.Errorf(script.Script, "", "%s", clip(err.Error()))
+		return script.Errorf(script.Script, "", "%s", hostapi.Clip(err.Error()))
 	}
 	if e.Pos.Line == parse.EOF {
 		return unexpectedEnd(code)
@@ -192,7 +193,7 @@ func syntaxError(code string, err error) *script.Error {
 	case "parse error":
 		return at(script.Errorf(script.Script, "", "the statement before %s is incomplete", quoteToken(where.text)), where)
 	}
-	return at(script.Errorf(script.Script, "", "%s near %s", strings.ToLower(clip(e.Message)), quoteToken(where.text)), where)
+	return at(script.Errorf(script.Script, "", "%s near %s", strings.ToLower(hostapi.Clip(e.Message)), quoteToken(where.text)), where)
 }
 
 func unexpectedEnd(code string) *script.Error {

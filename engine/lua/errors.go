@@ -6,18 +6,16 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const (
 	// chunkName is what positions in error messages begin with: "script:12: …".
 	chunkName = "script"
-	// maxMessageBytes bounds the message of an error that leaves the engine.
-	maxMessageBytes = 1 << 10
 )
 
 // raise ends the running function with err, whose kind and position survive
@@ -122,7 +120,7 @@ func callError(err error, m *meter) *script.Error {
 	if e.Line == 0 {
 		e.Line = lineOf(api.StackTrace)
 	}
-	e.Message = clip(e.Message)
+	e.Message = hostapi.Clip(e.Message)
 	if e.Kind == script.Script {
 		e.Stack = stackOf(api.StackTrace)
 	}
@@ -144,18 +142,6 @@ func stackOf(trace string) (stack []script.Frame) {
 		stack = append(stack, f)
 	}
 	return stack
-}
-
-// clip shortens a message and makes it valid UTF-8.
-func clip(s string) string {
-	if len(s) > maxMessageBytes {
-		cut := maxMessageBytes - len("…")
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 func noEntrypoint(name string) *script.Error {

@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -60,7 +60,7 @@ func (e *encoder) fail(err error, what string) *script.Error {
 	if failed.kind == script.Limit {
 		return script.Errorf(failed.kind, "", "%s", failed.message)
 	}
-	return script.Errorf(failed.kind, "", "%s%s %s", what, clip(failed.path), failed.message)
+	return script.Errorf(failed.kind, "", "%s%s %s", what, hostapi.Clip(failed.path), failed.message)
 }
 
 // spend charges the meter, which encoding cannot do through a Lua error.
@@ -256,11 +256,7 @@ func (e *encoder) nulls(dst []byte, names *glua.LTable, first bool) ([]byte, err
 func keyText(k glua.LValue) string {
 	switch k := k.(type) {
 	case glua.LString:
-		const most = 40
-		if len(k) > most {
-			return strings.ToValidUTF8(string(k[:most]), "") + "…"
-		}
-		return string(k)
+		return hostapi.KeyText(string(k))
 	case glua.LNumber:
 		return formatNumber(float64(k))
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // kubeLibrary is what scripts for Karmada require: require("kube"). It is no global.
@@ -139,7 +141,7 @@ func argPodTemplate(l *glua.LState) *podTemplate {
 	}
 	var t podTemplate
 	if err := json.Unmarshal(text, &t); err != nil {
-		argError(l, 1, "is no template of a pod: "+clip(err.Error()))
+		argError(l, 1, "is no template of a pod: "+hostapi.Clip(err.Error()))
 	}
 	return &t
 }

@@ -1,19 +1,6 @@
 package lua
 
-import (
-	"unsafe"
-
-	glua "github.com/yuin/gopher-lua"
-
-	"github.com/scriptorium-dev/scriptorium/script"
-)
-
-const (
-	// maxKeys is how many keys one call returns.
-	maxKeys = 1000
-	// keysPerInstruction is how many keys are listed, or looked at, for one instruction.
-	keysPerInstruction = 2
-)
+import glua "github.com/yuin/gopher-lua"
 
 func kvFunctions() map[string]glua.LGFunction {
 	return map[string]glua.LGFunction{
@@ -23,53 +10,29 @@ func kvFunctions() map[string]glua.LGFunction {
 	}
 }
 
-// valueOf returns the content of the tenant's value with the key that is the first
-// argument, without a copy. It charges for the content's size, though afterwards: a host
-// tells no size without reading, and what it reads is no larger than a value may be.
-func valueOf(l *glua.LState, function string) (content string, ok bool) {
-	key := argString(l, 1)
-	host := hostOf(l, function)
-	if len(key) > script.MaxValueKeyLen {
-		return "", false // there can be none
-	}
-	raw, ok, err := host.Value(callOf(l).inv.Tenant, key)
-	if err != nil {
-		l.RaiseError("the value of %s cannot be read: %s", keyText(glua.LString(key)), clip(err.Error()))
-	}
-	if !ok {
-		return "", false
-	}
-	meterOf(l).chargeBytes(l, len(raw))
-	// Nobody changes the content of a value: engine.Host says so.
-	return unsafe.String(unsafe.SliceData(raw), len(raw)), true
-}
-
 func kvGet(l *glua.LState) int {
-	content, ok := valueOf(l, "kv.get")
+	content, ok, err := hostOf(l).Text(argString(l, 1))
+	check(l, err)
 	if !ok {
 		l.Push(glua.LNil)
 		return 1
 	}
-	m := meterOf(l)
-	if len(content) > m.limits.StringBytes {
-		raiseLimit(l, "the value of %s has %d bytes, and a string may have %d: raise limits.stringBytes, or read it by kv.json",
-			argString(l, 1), len(content), m.limits.StringBytes)
-	}
-	l.Push(glua.LString(content))
+	l.Push(stringOf(content)) // which nobody changes: engine.Host says so
 	return 1
 }
 
 func kvJSON(l *glua.LState) int {
-	content, ok := valueOf(l, "kv.json")
+	content, ok, err := hostOf(l).Value("kv.json", argString(l, 1))
+	check(l, err)
 	if !ok {
 		l.Push(glua.LNil)
 		return 1
 	}
 	d := newDecoder(callOf(l))
-	v, err := d.value(content)
+	v, problem := d.value(string(stringOf(content)))
 	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
-	if err != nil {
-		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), err.Error())
+	if problem != nil {
+		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), problem.Error())
 	}
 	l.Push(v)
 	return 1
@@ -77,10 +40,8 @@ func kvJSON(l *glua.LState) int {
 
 // kvKeys returns the tenant's keys in order.
 func kvKeys(l *glua.LState) int {
-	prefix, after := optString(l, 1, ""), optString(l, 2, "")
-	keys := hostOf(l, "kv.keys").Keys(callOf(l).inv.Tenant, prefix, after, maxKeys)
-	meterOf(l).charge(l, len(keys)/keysPerInstruction)
-	meterOf(l).make(l, tableBytes+2*itemBytes*len(keys))
+	keys, err := hostOf(l).Keys(optString(l, 1, ""), optString(l, 2, ""))
+	check(l, err)
 	t := l.CreateTable(len(keys), 0)
 	t.Metatable = sandbox().arrayMeta
 	for _, key := range keys {

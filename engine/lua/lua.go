@@ -6,6 +6,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // Name is the engine's name in a version.
@@ -31,7 +32,7 @@ type Engine struct {
 	pool     *pool
 	watchdog watchdog
 	accounts accounts
-	patterns patterns // of re
+	patterns hostapi.Patterns
 }
 
 // New returns an engine. It needs no closing: while no call runs, it has no

@@ -9,12 +9,13 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // bytesPerInstruction is how many bytes a builtin may read or write for one
 // instruction of the budget.
-const bytesPerInstruction = 64
+const bytesPerInstruction = hostapi.BytesPerInstruction
 
 // stopReason says why a call was stopped before its end.
 type stopReason uint32
@@ -223,6 +224,15 @@ func (m *meter) stopError() *script.Error {
 func (m *meter) pay(n int) bool {
 	m.left -= int64(n)
 	return m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn()
+}
+
+// Pay is pay, for hostapi.
+func (m *meter) Pay(n int) bool { return m.pay(n) }
+
+// Make is make, for hostapi, and reports whether the call may go on.
+func (m *meter) Make(n int) bool {
+	m.made(n)
+	return m.left >= 0 || m.pay(0)
 }
 
 // charge is pay, and stops the script if it may not go on.

@@ -45,7 +45,7 @@ const maxTimeField = 1 << 31
 
 func osTime(l *glua.LState) int {
 	if l.Get(1) == glua.LNil {
-		l.Push(glua.LNumber(now(l).Unix()))
+		l.Push(glua.LNumber(hostOf(l).Now().Unix()))
 		return 1
 	}
 	t := argTable(l)
@@ -82,7 +82,7 @@ func osDate(l *glua.LState) int {
 	if l.Get(2) != glua.LNil {
 		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
 	} else {
-		date = now(l).UTC()
+		date = hostOf(l).Now().UTC()
 	}
 	if strings.HasPrefix(format, "*t") {
 		t := dateTable(date)

@@ -9,6 +9,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -109,6 +110,7 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program, c.inv = p, inv
+	c.host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
 	d := newDecoder(c)
 	if p.decodesConfig {
 		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))

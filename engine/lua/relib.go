@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // reFunctions are regular expressions as RE2 has them: linear in the text, which Lua's
@@ -18,6 +20,21 @@ func reFunctions() map[string]glua.LGFunction {
 		"match":  reMatch,
 		"test":   reTest,
 	}
+}
+
+// argPattern returns the second argument, compiled.
+func argPattern(l *glua.LState) *hostapi.Pattern {
+	c := callOf(l)
+	p, err := c.host.Pattern(&c.program.engine.patterns, argString(l, 2))
+	check(l, err, "s", "pattern")
+	return p
+}
+
+// search returns the positions of the first match from byte from of s on; nil if there is none.
+func search(l *glua.LState, p *hostapi.Pattern, s string, from int) []int {
+	at, err := hostOf(l).Search(p, s, from)
+	check(l, err)
+	return at
 }
 
 func reEscape(l *glua.LState) int {
@@ -34,30 +51,30 @@ func reEscape(l *glua.LState) int {
 
 func reTest(l *glua.LState) int {
 	s, p := argString(l, 1), argPattern(l)
-	l.Push(glua.LBool(p.search(l, s, 0) != nil))
+	l.Push(glua.LBool(search(l, p, s, 0) != nil))
 	return 1
 }
 
 // reFind returns where the first match begins and ends, and its captures.
 func reFind(l *glua.LState) int {
 	s, p := argString(l, 1), argPattern(l)
-	at := p.search(l, s, searchFrom(l, s))
+	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(glua.LNil)
 		return 1
 	}
 	l.Push(glua.LNumber(at[0] + 1))
 	l.Push(glua.LNumber(at[1]))
-	for i := 1; i <= p.groups; i++ {
+	for i := 1; i <= p.Groups(); i++ {
 		l.Push(groupOf(s, at, i))
 	}
-	return 2 + p.groups
+	return 2 + p.Groups()
 }
 
 // reMatch returns the captures of the first match, or all of it if there are none.
 func reMatch(l *glua.LState) int {
 	s, p := argString(l, 1), argPattern(l)
-	at := p.search(l, s, searchFrom(l, s))
+	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(glua.LNil)
 		return 1
@@ -76,15 +93,15 @@ func searchFrom(l *glua.LState, s string) int {
 
 // pushGroups pushes the captures of a match, or all of it if there are none, and
 // returns how many.
-func pushGroups(l *glua.LState, p *rePattern, s string, at []int) int {
-	if p.groups == 0 {
+func pushGroups(l *glua.LState, p *hostapi.Pattern, s string, at []int) int {
+	if p.Groups() == 0 {
 		l.Push(groupOf(s, at, 0))
 		return 1
 	}
-	for i := 1; i <= p.groups; i++ {
+	for i := 1; i <= p.Groups(); i++ {
 		l.Push(groupOf(s, at, i))
 	}
-	return p.groups
+	return p.Groups()
 }
 
 // groupOf returns the i-th capture; false if it took no part in the match.
@@ -114,7 +131,7 @@ func reGsub(l *glua.LState) int {
 	m := meterOf(l)
 	copied, count, last := 0, 0, -1
 	for from := 0; from <= len(s) && count < most; {
-		at := p.search(l, s, from)
+		at := search(l, p, s, from)
 		if at == nil {
 			break
 		}
@@ -145,7 +162,7 @@ func reGsub(l *glua.LState) int {
 // replacement builds the text that gsub returns.
 type replacement struct {
 	text
-	pattern *rePattern
+	pattern *hostapi.Pattern
 	with    glua.LValue
 }
 
@@ -162,7 +179,7 @@ func (r *replacement) replace(s string, at []int) {
 		value = r.l.Get(-1)
 		r.l.Pop(1)
 	default:
-		value = r.l.GetTable(with, groupOf(s, at, min(1, r.pattern.groups)))
+		value = r.l.GetTable(with, groupOf(s, at, min(1, r.pattern.Groups())))
 	}
 	switch {
 	case isText(value):
@@ -193,10 +210,10 @@ func (r *replacement) expand(with, s string, at []int) {
 			continue
 		case group < 0 || group > 9:
 			r.l.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
-		case group == 1 && r.pattern.groups == 0:
+		case group == 1 && r.pattern.Groups() == 0:
 			group = 0
-		case group > r.pattern.groups:
-			r.l.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.groups)
+		case group > r.pattern.Groups():
+			r.l.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.Groups())
 		}
 		if at[2*group] >= 0 {
 			r.add(s[at[2*group]:at[2*group+1]])

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // baseRequire returns a library that is there already: scripts that were written
@@ -32,7 +34,7 @@ func baseRequire(l *glua.LState) int {
 		}
 	})
 	slices.Sort(names)
-	l.RaiseError("module '%s' not found: there are %s", clip(name), strings.Join(names, ", "))
+	l.RaiseError("module '%s' not found: there are %s", hostapi.Clip(name), strings.Join(names, ", "))
 	return 0
 }
 

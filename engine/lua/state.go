@@ -6,6 +6,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -94,6 +95,7 @@ type call struct {
 	l       *glua.LState
 	program *program
 	inv     *engine.Invocation
+	host    hostapi.Call // what it may use of hostapi
 	env     *glua.LTable
 	config  glua.LValue // if the program uses it
 	args    []glua.LValue
@@ -197,7 +199,7 @@ func (c *call) runChunk(m *meter) (entry, onResponse glua.LValue, err error) {
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
 	c.program, c.inv, c.env, c.config, c.cookies, c.query = nil, nil, nil, nil, nil, nil
-	c.defined, c.required = definition{}, nil
+	c.host, c.defined, c.required = hostapi.Call{}, definition{}, nil
 	c.coroutines, c.resumed = nil, 0
 	c.names, c.args = c.names[:0], emptied(c.args)
 	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)

@@ -5,13 +5,13 @@ import (
 	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 const (
-	// pieceBytes is how much of a long text a builtin works on before it looks at its turn
-	// and its clock. It is a multiple of the 3 and 4 bytes that encodings take at a time,
-	// and of bytesPerInstruction.
-	pieceBytes = 48 << 10
+	// pieceBytes is how much of a long text a builtin works on before it looks at its turn.
+	pieceBytes = hostapi.PieceBytes
 	// scratchBytes is up to which size strings are put together in memory that the meter
 	// keeps.
 	scratchBytes = 512

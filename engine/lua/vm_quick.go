@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // Reading a member of a lazy object is what most scripts do most, and gopher-lua does
@@ -222,7 +224,7 @@ func (m *meter) next(t *glua.LTable, key glua.LValue) (glua.LValue, glua.LValue)
 		if v := in.array[at]; !isNil(v) {
 			return glua.LNumber(at + 1), v
 		}
-		if steps++; steps%skipped == 0 && !m.pay(skipped/keysPerInstruction) {
+		if steps++; steps%skipped == 0 && !m.pay(skipped/hostapi.KeysPerInstruction) {
 			return glua.LNil, glua.LNil
 		}
 	}
@@ -234,7 +236,7 @@ func (m *meter) next(t *glua.LTable, key glua.LValue) (glua.LValue, glua.LValue)
 		if v := in.value(k); v != nil {
 			return k, v
 		}
-		if steps++; steps%skipped == 0 && !m.pay(skipped/keysPerInstruction) {
+		if steps++; steps%skipped == 0 && !m.pay(skipped/hostapi.KeysPerInstruction) {
 			break
 		}
 	}

@@ -3,6 +3,7 @@ package wasm_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,7 +148,7 @@ var opcodes = map[string]struct {
 }{
 	"unreachable": {[]byte{0x00}, ""}, "block": {[]byte{0x02}, "t"}, "loop": {[]byte{0x03}, "t"}, "if": {[]byte{0x04}, "t"},
 	"else": {[]byte{0x05}, ""}, "end": {[]byte{0x0b}, ""}, "br": {[]byte{0x0c}, "u"}, "br_if": {[]byte{0x0d}, "u"}, "return": {[]byte{0x0f}, ""},
-	"call": {[]byte{0x10}, "u"}, "call_indirect": {[]byte{0x11}, "u0"}, "drop": {[]byte{0x1a}, ""},
+	"call": {[]byte{0x10}, "u"}, "call_indirect": {[]byte{0x11}, "u0"}, "drop": {[]byte{0x1a}, ""}, "select": {[]byte{0x1b}, ""},
 	"local.get": {[]byte{0x20}, "u"}, "local.set": {[]byte{0x21}, "u"}, "local.tee": {[]byte{0x22}, "u"},
 	"global.get": {[]byte{0x23}, "u"}, "global.set": {[]byte{0x24}, "u"}, "table.set": {[]byte{0x26}, "u"},
 	"i32.load": {[]byte{0x28}, "m"}, "i64.load": {[]byte{0x29}, "m"}, "i32.load8_u": {[]byte{0x2d}, "m"},
@@ -157,8 +158,11 @@ var opcodes = map[string]struct {
 	"i32.add": {[]byte{0x6a}, ""}, "i32.sub": {[]byte{0x6b}, ""}, "i32.mul": {[]byte{0x6c}, ""}, "i32.div_u": {[]byte{0x6e}, ""}, "i32.and": {[]byte{0x71}, ""},
 	"i32.rem_u": {[]byte{0x70}, ""}, "i32.shl": {[]byte{0x74}, ""}, "i64.add": {[]byte{0x7c}, ""}, "i64.or": {[]byte{0x84}, ""}, "i64.shl": {[]byte{0x86}, ""},
 	"i32.wrap_i64": {[]byte{0xa7}, ""}, "i64.extend_i32_u": {[]byte{0xad}, ""}, "f64.convert_i32_u": {[]byte{0xb8}, ""}, "ref.func": {[]byte{0xd2}, "u"},
+	"i64.mul": {[]byte{0x7e}, ""}, "i64.shr_u": {[]byte{0x88}, ""}, "f32.demote_f64": {[]byte{0xb6}, ""}, "i64x2.splat": {[]byte{0xfd, 18}, ""},
+	"i32.store16": {[]byte{0x3b}, "m"}, "i64.store8": {[]byte{0x3c}, "m"}, "i64.store16": {[]byte{0x3d}, "m"}, "i64.store32": {[]byte{0x3e}, "m"},
+	"f32.store": {[]byte{0x38}, "m"}, "v128.store": {[]byte{0xfd, 11}, "m"},
 	"ref.null": {[]byte{0xd0, 0x70}, ""}, "memory.copy": {[]byte{0xfc, 10, 0, 0}, ""}, "memory.fill": {[]byte{0xfc, 11, 0}, ""},
-	"i32.trunc_f64_u": {[]byte{0xab}, ""}, "f64.const": {[]byte{0x44}, "F"},
+	"i32.trunc_f64_u": {[]byte{0xab}, ""}, "f64.const": {[]byte{0x44}, "F"}, "f64.eq": {[]byte{0x61}, ""},
 }
 
 // assemble translates instructions. Comments begin with ;; and end with the line.
@@ -208,7 +212,11 @@ func immediate(tb testing.TB, kind rune, next func() string) []byte {
 	case 'u':
 		return u32(number(tb, word))
 	case 'F':
-		return make([]byte, 8) // zero is all that is needed
+		f, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))
 	}
 	return s64(int64(number(tb, word)))
 }

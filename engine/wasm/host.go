@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -34,9 +35,18 @@ func function(name, short string, call func(c *sandbox.Call, stack []uint64)) sa
 	return sandbox.Import{Module: hostModule, Name: name, Params: params, Results: results, Call: call}
 }
 
+const (
+	// hostCost is what looking something up costs.
+	hostCost = 10
+	// slowBytes is how many bytes are looked at one by one, or made at random, for one instruction.
+	slowBytes = 16
+	// maxCounterName is how long the name of a counter may be.
+	maxCounterName = 128
+)
+
 // state is what host functions keep for a call.
 type state struct {
-	agent agent
+	agent hostapi.Call
 	out   [2]output // of fd 1 and 2
 }
 
@@ -44,17 +54,22 @@ type state struct {
 func stateOf(c *sandbox.Call) *state {
 	s, ok := c.State.(*state)
 	if !ok {
-		s = &state{agent: agent{Invocation: c.Inv, call: c, StringBytes: c.Limits.StringBytes}}
+		s = &state{agent: hostapi.Call{Invocation: c.Inv, Meter: c, StringBytes: c.Limits.StringBytes}}
 		c.State = s
 	}
 	return s
 }
 
-// fail ends the call if there is an error.
-func fail(c *sandbox.Call, err *script.Error) {
-	if err != nil {
-		c.Fail(err)
+// check ends the call if the function has failed.
+func check(c *sandbox.Call, function string, err *script.Error) {
+	if err == nil {
+		return
 	}
+	message := function + ": "
+	if err.Field != "" {
+		message += err.Field + ": "
+	}
+	c.Fail(script.Errorf(err.Kind, "", "%s", message+err.Message))
 }
 
 // text reads a text of at most so many bytes.
@@ -85,16 +100,16 @@ func hostLog(c *sandbox.Call, stack []uint64) {
 		c.Failf("log: there is no level %d: 0 is info, 1 warn, 2 error", level)
 	}
 	n := uint32(stack[2])
-	message := text(c, stack[1], uint64(min(n, maxLogLine+1)), maxLogLine+1) // what is longer is cut
-	if n > maxLogLine+1 {
+	message := text(c, stack[1], uint64(min(n, hostapi.MaxLine+1)), hostapi.MaxLine+1) // what is longer is cut
+	if n > hostapi.MaxLine+1 {
 		c.Read(uint32(stack[1]), n)
 	}
-	fail(c, stateOf(c).agent.Log(levels[level], message))
+	check(c, "log", stateOf(c).agent.Log(levels[level], message))
 }
 
 func hostFail(c *sandbox.Call, stack []uint64) {
-	n := min(uint32(stack[1]), maxLogLine)
-	message := clip(string(c.Read(uint32(stack[0]), n)))
+	n := min(uint32(stack[1]), hostapi.MaxLine)
+	message := hostapi.Clip(string(c.Read(uint32(stack[0]), n)))
 	if message == "" {
 		message = "the script failed without a message"
 	}
@@ -113,8 +128,11 @@ func hostConfig(c *sandbox.Call, stack []uint64) {
 func hostKVGet(c *sandbox.Call, stack []uint64) {
 	c.Outside()
 	key := keyText(c, stack[0], stack[1])
-	content, ok, err := stateOf(c).agent.Text(key)
-	fail(c, err)
+	content, ok, err := stateOf(c).agent.Value("kv_get", key)
+	check(c, "kv_get", err)
+	if len(content) > c.Limits.StringBytes {
+		c.Fail(script.Errorf(script.Limit, "", "kv_get: the value of %s has %d bytes, and a text may have %d: raise limits.stringBytes", hostapi.KeyText(key), len(content), c.Limits.StringBytes))
+	}
 	if !ok {
 		stack[0] = none
 		return
@@ -136,7 +154,7 @@ func hostKVKeys(c *sandbox.Call, stack []uint64) {
 	c.Outside()
 	prefix, after := keyText(c, stack[0], stack[1]), keyText(c, stack[2], stack[3])
 	keys, err := stateOf(c).agent.Keys(prefix, after)
-	fail(c, err)
+	check(c, "kv_keys", err)
 	if limit := uint32(stack[4]); int64(limit) < int64(len(keys)) {
 		keys = keys[:limit]
 	}
@@ -152,19 +170,19 @@ func hostKVKeys(c *sandbox.Call, stack []uint64) {
 
 func hostCounterAdd(c *sandbox.Call, stack []uint64) {
 	c.Outside()
-	name := text(c, stack[0], min(stack[1]&math.MaxUint32, maxHostName+1), maxHostName+1)
+	name := text(c, stack[0], min(stack[1]&math.MaxUint32, maxCounterName+1), maxCounterName+1)
 	value, err := stateOf(c).agent.Add(name, math.Float64frombits(stack[2]))
-	fail(c, err)
+	check(c, "counter_add", err)
 	stack[0] = math.Float64bits(value)
 }
 
 func hostRatelimitTake(c *sandbox.Call, stack []uint64) {
 	c.Outside()
 	bucket := text(c, stack[0], stack[1], c.Limits.StringBytes)
-	ok, wait, err := stateOf(c).agent.Take(bucket, Rate{
+	ok, wait, err := stateOf(c).agent.Take(bucket, hostapi.Rate{
 		Cost: math.Float64frombits(stack[2]), Rate: math.Float64frombits(stack[3]), Burst: math.Float64frombits(stack[4]),
 	})
-	fail(c, err)
+	check(c, "ratelimit_take", err)
 	seconds := 0.0
 	if !ok {
 		seconds = max(wait.Seconds(), math.SmallestNonzeroFloat64)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -72,7 +73,7 @@ func (p *program) call(c *sandbox.Call, res *engine.Result) error {
 	finish(c)
 	if e, ok := errors.AsType[*script.Error](err); ok && e.Kind == script.Script {
 		if words := lastWords(c); words != "" {
-			e.Message = clip(e.Message + ": " + words)
+			e.Message = hostapi.Clip(e.Message + ": " + words)
 		}
 	}
 	return err

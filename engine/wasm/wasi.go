@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,7 +32,7 @@ var absent = []string{
 	"fd_prestat_get ii", "fd_pwrite iiiIi", "fd_read iiii", "fd_readdir iiiIi", "fd_renumber ii", "fd_seek iIii", "fd_sync i", "fd_tell ii",
 	"path_create_directory iii", "path_filestat_get iiiii", "path_filestat_set_times iiiiIIi", "path_link iiiiiii",
 	"path_open iiiiiIIii", "path_readlink iiiiii", "path_remove_directory iii", "path_rename iiiiii", "path_symlink iiiii",
-	"path_unlink_file iii", "poll_oneoff iiii", "proc_raise i", "sock_accept iii", "sock_recv iiiiii", "sock_send iiiii", "sock_shutdown ii",
+	"path_unlink_file iii", "proc_raise i", "sock_accept iii", "sock_recv iiiiii", "sock_send iiiii", "sock_shutdown ii",
 }
 
 func wasi() []sandbox.Import {
@@ -44,6 +45,7 @@ func wasi() []sandbox.Import {
 		wasiFunction("clock_time_get", "iIi", clockTime),
 		wasiFunction("fd_fdstat_get", "ii", fdStat),
 		wasiFunction("fd_write", "iiii", fdWrite),
+		wasiFunction("poll_oneoff", "iiii", poll),
 		wasiFunction("random_get", "ii", randomGet),
 		wasiFunction("sched_yield", "", func(c *sandbox.Call, _ []uint64) uint64 { c.Charge(1); return errnoSuccess }),
 	}
@@ -119,6 +121,33 @@ func clockTime(c *sandbox.Call, stack []uint64) uint64 {
 	return errnoSuccess
 }
 
+// poll says that all clocks have rung, since nobody may sleep, and that no file is there. Go's runtime ends without a
+// word if it cannot sleep while it panics.
+func poll(c *sandbox.Call, stack []uint64) uint64 {
+	const (
+		subscriptionBytes, eventBytes = 48, 32
+		atTag, atErrno, atType        = 8, 8, 10
+		clock                         = 0
+	)
+	subscriptions, events, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	if n == 0 || n > maxVectors {
+		return errnoInvalid
+	}
+	c.Charge(hostCost * int(n))
+	for i := range n {
+		s := c.Read(subscriptions+i*subscriptionBytes, subscriptionBytes)
+		var event [eventBytes]byte
+		copy(event[:8], s) // what the module knows it by
+		event[atType] = s[atTag]
+		if s[atTag] != clock {
+			event[atErrno] = errnoBadFD
+		}
+		c.Write(events+i*eventBytes, event[:])
+	}
+	put32(c, stack[3], n)
+	return errnoSuccess
+}
+
 // randomAtOnce is how many bytes are made before the call looks at its turn.
 const randomAtOnce = 4 << 10
 
@@ -128,7 +157,7 @@ func randomGet(c *sandbox.Call, stack []uint64) uint64 {
 	var buf [randomAtOnce]byte
 	for n > 0 {
 		part := buf[:min(n, randomAtOnce)]
-		c.Charge(hostCost + len(part)/digestBytesPerCharge)
+		c.Charge(hostCost + len(part)/slowBytes)
 		if source := c.Inv.Random; source != nil {
 			for rest := part; len(rest) > 0; {
 				var number [8]byte
@@ -176,7 +205,7 @@ func fdWrite(c *sandbox.Call, stack []uint64) uint64 {
 	for i := range n {
 		vector := c.Read(vectors+8*i, 8)
 		piece := c.Read(binary.LittleEndian.Uint32(vector), binary.LittleEndian.Uint32(vector[4:]))
-		c.Charge(1 + len(piece)/logBytesPerCharge)
+		c.Charge(1 + len(piece)/slowBytes)
 		out.write(c, outLevel(fd), piece)
 		written += uint32(len(piece))
 	}
@@ -205,7 +234,7 @@ func (o *output) write(c *sandbox.Call, level engine.Level, piece []byte) {
 		if end >= 0 {
 			part = piece[:end]
 		}
-		if room := maxLogLine - len(o.line); len(part) > room {
+		if room := hostapi.MaxLine - len(o.line); len(part) > room {
 			part, end = part[:room], -1
 			piece = piece[room:]
 			o.line = append(o.line, part...)
@@ -235,7 +264,9 @@ func (o *output) flush(c *sandbox.Call, level engine.Level) {
 		o.panic = line
 	}
 	if c.Inv.Host != nil {
-		c.Inv.Host.Log(c.Inv, level, visible(line))
+		var visible hostapi.Line
+		visible.Text(line)
+		c.Inv.Host.Log(c.Inv, level, visible.String())
 	}
 }
 

@@ -1,8 +1,15 @@
-// Package wasm runs WebAssembly modules as scripts. docs/wasm.md describes the contract: what a module exports and may
-// import, and how argument and result pass through its memory.
+// Package wasm runs WebAssembly modules as scripts. A module exports its memory, scriptorium_alloc, and the function that
+// is called: it gets the address and the length of the argument, JSON that the engine has written where
+// scriptorium_alloc said, and returns those of the result, as address << 32 | length. It may import functions of the
+// module "scriptorium", which are in host.go, and preview 1 of WASI without files, sockets and sleep.
 //
-// The package is the contract alone. Instructions are metered by engine/wasm/instrument, and engine/wasm/sandbox runs
-// what comes of it.
+// Each call has an instance of its own: _initialize runs in it under the limits of the call. With
+// script.WasmOptions.Reuse, instances are kept, for one tenant each, and after each call memory and globals are made what
+// they were after _initialize. That is no default because of what _initialize may have drawn: Go and others seed
+// their random numbers there, which then are the same in all calls. An instance is not kept if its call failed, if
+// _initialize has asked the host for the config, for values or counters, or if the module can change its tables.
+//
+// The package is the contract alone. engine/wasm/instrument meters modules, and engine/wasm/sandbox runs them.
 package wasm
 
 import (

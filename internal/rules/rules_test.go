@@ -109,7 +109,7 @@ func TestImports(t *testing.T) {
 		},
 		{
 			from:  []string{"registry", "agent", "operator"},
-			never: []string{"engine/lua"},
+			never: []string{"engine/lua", "engine/wasm"},
 			why:   "which engines there are is decided where a process is put together",
 		},
 		{
@@ -172,6 +172,7 @@ func TestOwners(t *testing.T) {
 		"go.etcd.io/etcd/server/v3":          {"internal/embedded"},
 		"github.com/nats-io/nats.go":         {"registry/fanout", "agent/follow", "agent/decisionlog/natssink", "proto/natsconn"},
 		"github.com/nats-io/nats-server":     {"internal/embedded"},
+		"github.com/tetratelabs/wazero":      {"engine/wasm"},
 		"github.com/yuin/gopher-lua":         {"engine/lua"},
 		"github.com/hashicorp/golang-lru":    {"agent/cache", "registry"},
 		"sigs.k8s.io/controller-runtime":     {"operator", "internal/operatord", "deploy/validate", "e2e"},

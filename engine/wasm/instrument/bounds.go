@@ -21,10 +21,12 @@ const (
 	MaxLocals         = 1_000   // of a function, parameters included
 	MaxFunctionBytes  = 256 << 10
 	MaxNesting        = 10_000 // of blocks
-	MaxBrTable        = 20_000
+	MaxBrTable        = 25_000
 	// maxNamesBytes bounds the names of functions that are kept; the rest is dropped.
-	// maxWork bounds what the compiler of the runtime does for a module, in units of about an instruction.
-	maxWork              = 40 << 20
+	// A module costs the runtime's compiler about work units of up to a microsecond; Go's compiler makes modules of 2
+	// units a byte.
+	baseWork             = 1 << 20
+	workPerByte          = 4
 	maxNamesBytes        = 512 << 10
 	maxFunctionNameBytes = 200
 )

@@ -30,6 +30,7 @@ type emitter struct {
 	local bool   // whether there is such a local
 	// scratch is the first of the locals that track writes, if there are any.
 	scratch uint32
+	values  *values // nil if nothing is tracked
 }
 
 func (e *emitter) op(op ...byte)                   { e.b = append(e.b, op...) }
@@ -63,6 +64,7 @@ func (p *parser) emit(f *function) []byte {
 		e.scratch++
 	}
 	if tracked {
+		e.values = &values{p: p}
 		groups += len(scratchTypes)
 		for _, t := range scratchTypes {
 			local = append(local, 1, byte(t))
@@ -137,10 +139,8 @@ func (e *emitter) code(wrapped bool) {
 			depth--
 		}
 		h, bulk := in.bulk()
-		if value, ok := in.stores(); ok && e.p.opt.TrackWrites {
-			e.trackStore(in, value)
-		} else if in.writesRange() && e.p.opt.TrackWrites {
-			e.trackRange()
+		if e.values != nil {
+			e.track(in)
 		}
 		switch {
 		case in.op == opReturn && wrapped:

@@ -142,13 +142,18 @@ func (p *parser) bound(f *function) {
 	}
 	calls := f.calls + f.bulks + checks
 	blocks := len(f.segments) + f.joins + f.labels
-	p.work += len(f.code) + (calls+1)*(len(p.mutable)+8) + blocks*(f.locals+8)
-	if p.work > maxWork {
+	square := blocks - f.labels + f.labels/4
+	// The compiler's dominator tree and search of loops are quadratic in the blocks of a function.
+	work := len(f.code) + (calls+1)*(len(p.mutable)+8) + blocks*(f.locals+8) + square*square/64
+	p.work += work
+	if p.work > baseWork+workPerByte*len(p.source) {
 		p.r.limit("up to function %d the module is too complex to compile: functions with many locals and blocks, or many calls and mutable globals, cost most; split large functions", f.index)
 	}
 }
 
-// frameBytes estimates the function's frame.
+// frameBytes estimates the function's frame. Runtimes may give each value that an instruction returns, and each local
+// at each place where paths join, a slot of its own. At half the joins is where compilers' code and the worst that was
+// found are both within twice the estimate.
 func (f *function) frameBytes() int {
-	return 64 + 8*(f.locals+f.wide+f.slots)
+	return 64 + 8*(f.locals+f.wide+f.slots+f.joins*min(f.locals, f.sets)/2)
 }

@@ -53,6 +53,7 @@ type parser struct {
 	out      [secDataCount + 1][]byte // contents of sections
 	nameData []byte
 	fn       function // is reused for all bodies
+	source   []byte   // the whole module
 	work     int      // for the runtime's compiler
 }
 
@@ -67,6 +68,7 @@ func (p *parser) module() {
 		r.fail("this is no core WebAssembly module of binary format 1 (components are not supported)")
 		return
 	}
+	p.source = r.buf
 	p.start, p.dataCount, p.wraps = -1, -1, map[string]uint32{}
 	last := 0
 	for r.more() {

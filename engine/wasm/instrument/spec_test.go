@@ -61,7 +61,7 @@ func (a specAction) args() (args []uint64, ok bool) {
 }
 
 // refusals are why a valid module of the suite may be refused.
-var refusals = regexp.MustCompile(`only functions can be imported|the tables have \d+ elements|a constant expression reads a global|the memory begins with \d+ pages|memories: one is supported|the alignment`)
+var refusals = regexp.MustCompile(`only functions can be imported|the tables have \d+ elements|a constant expression reads a global|the memory begins with \d+ pages|memories: one is supported|the alignment|locals and parameters`)
 
 // specSuites returns the folders of the suites in the runtime's module.
 func specSuites(t testing.TB) []string {

@@ -3,15 +3,15 @@ package instrument
 // What is written to memory is tracked in two i64 globals, if Options say so, so that a host can restore memory without
 // looking at all of it. Memory is made of blocks of WriteBlock bytes. A store that begins in block b sets bit b mod 64 of
 // the first global and bit b/64 mod 64 of the second. So the blocks that were written to are among those with both bits
-// set, and of a few blocks close together hardly any others are. A store may end in the next block: within its first
-// WriteBeyond bytes. Functions of the tenant cannot reach the globals.
+// set, and of a few blocks close together hardly any others are. What follows the address within WriteBeyond bytes counts
+// as tracked, too, and may be in the next block. Functions of the tenant cannot reach the globals.
 //
 // The instructions that track are not charged for.
 const (
 	writeShift  = 12
 	groupShift  = writeShift + 6
 	WriteBlock  = 1 << writeShift
-	WriteBeyond = 15
+	WriteBeyond = writeWindow + 15
 )
 
 // WritesNames are the exports of the globals that track writes.
@@ -93,8 +93,22 @@ func (in instr) writesRange() bool {
 	return in.op == opMisc && (in.sub == miscMemoryInit || in.sub == miscMemoryCopy || in.sub == miscMemoryFill)
 }
 
+// track writes what an instruction needs to be tracked, before it.
+func (e *emitter) track(in instr) {
+	if t, ok := in.stores(); ok {
+		e.trackStore(in, t)
+	} else if in.writesRange() {
+		e.trackRange()
+	}
+	e.values.step(in)
+}
+
 // trackStore writes what tracks a store: its address and its value are on the stack, before and after.
 func (e *emitter) trackStore(in instr, t ValueType) {
+	offset, needed := e.values.needs(e.p.offset(in))
+	if !needed {
+		return
+	}
 	value := e.scratch + scratchOf(t)
 	address := e.scratch + scratchAddress
 	e.indexed(opLocalSet, value)
@@ -103,7 +117,7 @@ func (e *emitter) trackStore(in instr, t ValueType) {
 		e.indexed(opGlobalGet, e.p.writes(i))
 		e.constant64(1)
 		e.indexed(opLocalGet, address)
-		if offset := e.p.offset(in); offset != 0 {
+		if offset != 0 {
 			e.constant32(int32(offset))
 			e.op(opI32Add)
 		}

@@ -38,6 +38,7 @@ type Call struct {
 	ask      func() // sets asked; made once
 	failure  *script.Error
 	stack    [4]uint64
+	frames   []engine.Frame // of the last sample
 
 	maxMemory uint64
 	account   *account
@@ -93,7 +94,6 @@ func (c *Call) begin(ctx context.Context, s *Sandbox, inv *engine.Invocation) {
 	}
 }
 
-
 // stopped is what a host function panics with to end a call; Call.failure says why.
 type stopped struct{}
 
@@ -132,7 +132,7 @@ func (c *Call) settle(left int64) int64 {
 		c.gas.Set(uint64(left))
 		c.Fail(err)
 	}
-	n := min(c.later, max(slice, slice-left))
+	n := min(c.later, max(c.slice()-left, 0))
 	left, c.later = left+n, c.later-n
 	if left < 0 {
 		c.spent = true
@@ -174,6 +174,12 @@ func (c *Call) Charge(n int) {
 
 // ChargeBytes charges for n bytes that were read or written.
 func (c *Call) ChargeBytes(n int) { c.Charge(1 + n/bytesPerInstruction) }
+
+// Pay and Make make c a hostapi.Meter. They end the call rather than to report that it may not go on.
+func (c *Call) Pay(instructions int) bool { c.Charge(instructions); return true }
+
+// Make counts bytes that are made outside of the module's memory.
+func (c *Call) Make(bytes int) bool { c.allocated += int64(bytes); return true }
 
 // used returns what the call has used so far.
 func (c *Call) used() engine.Used {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
@@ -45,12 +46,24 @@ func (i *instance) forgetWrites() {
 			t.Set(0)
 		}
 	}
-	i.hostWrites = i.hostWrites[:0]
 }
 
-// touch notes that a host function wrote.
+// touch notes that a host function wrote n bytes, as instrument.Options.TrackWrites has modules do it.
 func (i *instance) touch(address uint32, n int) {
-	i.hostWrites = append(i.hostWrites, span{uint64(address), uint64(address) + uint64(n)})
+	if i.writes[0] == nil || n == 0 {
+		return
+	}
+	first, last := uint64(address)/blockBytes, (uint64(address)+uint64(n)-1)/blockBytes
+	var blocks, groups uint64
+	if last-first >= 64*64 {
+		blocks, groups = math.MaxUint64, math.MaxUint64
+	}
+	for b := first; b <= last && blocks&groups != math.MaxUint64; b++ {
+		blocks |= 1 << (b % 64)
+		groups |= 1 << (b / 64 % 64)
+	}
+	i.writes[0].Set(i.writes[0].Get() | blocks)
+	i.writes[1].Set(i.writes[1].Get() | groups)
 }
 
 // restore brings all of an instance's state to the image, whatever it is. It reports whether that can be done.
@@ -106,11 +119,6 @@ func (i *instance) clean(img *image) {
 					setBeyond(mem, n+1, img)
 				}
 			}
-		}
-	}
-	for _, s := range i.hostWrites {
-		for n := s.from / blockBytes; n*blockBytes < s.to; n++ {
-			setBlock(mem, n, img)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -25,7 +26,6 @@ type instance struct {
 	writes    [2]api.MutableGlobal // which blocks of memory were written to; nil if nothing tells
 	image     *image               // what it is reset to; nil if it is for one call
 	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
-	hostWrites []span               // what host functions wrote
 	outside   bool                 // Initialize has used what is of its call
 	call      Call
 
@@ -53,8 +53,6 @@ const (
 	instanceBytes = 8 << 10
 	functionBytes = 12 << 10 // wazero keeps a stack for each function that is called from outside
 )
-
-type span struct{ from, to uint64 }
 
 // take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
 // another may be used for it, which is as if it were new.
@@ -85,7 +83,7 @@ func (i *instance) prepare(reuse bool) error {
 	if !reuse && i.recycle {
 		i.base()
 	}
-	if reuse {
+	if reuse && !i.holdsReferences() {
 		if img := i.of.sandbox.pool.image(i.of, c.Inv.Tenant); img != nil && i.restore(img) {
 			i.image = img
 			i.of.sandbox.pool.join(c.Inv.Tenant, i)
@@ -97,11 +95,23 @@ func (i *instance) prepare(reuse bool) error {
 			return err
 		}
 	}
+	if setup := i.of.source.Setup; setup != nil {
+		if err := setup(c); err != nil {
+			return err
+		}
+	}
 	if reuse && !i.outside {
 		i.image = i.capture()
 		i.of.sandbox.pool.join(c.Inv.Tenant, i)
 	}
 	return nil
+}
+
+// holdsReferences reports whether a global can hold a function. One of another instance would run in that.
+func (i *instance) holdsReferences() bool {
+	return slices.ContainsFunc(i.globals, func(g api.MutableGlobal) bool {
+		return g.Type() != I32 && g.Type() != I64 && g.Type() != F32 && g.Type() != F64
+	})
 }
 
 func (i *instance) instantiate() error {
@@ -139,7 +149,7 @@ var moduleConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().Wi
 // attach gives the call the instance, and the instance the call's first instructions.
 func (c *Call) attach(i *instance) {
 	c.module, c.gas = i.module, i.gas
-	n := min(c.later, slice)
+	n := min(c.later, c.slice())
 	c.later -= n
 	c.gas.Set(uint64(n))
 	i.stack.Set(uint64(uint32(i.of.source.Module.Stack)))
@@ -186,7 +196,7 @@ func (m *Module) give(i *instance) bool {
 		i.close()
 		i.memory.buffer = i.memory.buffer[:0]
 		clear(i.functions)
-		i.globals, i.hostWrites, i.outside = i.globals[:0], i.hostWrites[:0], false
+		i.globals, i.outside = i.globals[:0], false
 	case !i.reset():
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -17,10 +18,13 @@ import (
 
 // Source is a module to compile.
 type Source struct {
-	Module *instrument.Module
+	Module     *instrument.Module
 	Imports    []Import
-	Initialize string   // the function that each instance runs first; it need not exist
-	Functions  []string // exports that calls call, by their index; one that does not exist cannot be called
+	Initialize string // the function that each instance runs first; it need not exist
+	// Setup, if it is not nil, is called for each instance after Initialize. What it does is part of what an instance
+	// is reset to.
+	Setup     func(c *Call) error
+	Functions []string // exports that calls call, by their index; one that does not exist cannot be called
 }
 
 // Import is a function that a module may import.
@@ -143,8 +147,12 @@ func (m *Module) link(ctx context.Context, imports []Import) error {
 			call(c, stack)
 		}), i.Params, i.Results).WithName(i.Name).Export(i.Name)
 	}
-	for _, b := range byModule {
-		if _, err := b.Instantiate(ctx); err != nil {
+	for name, b := range byModule {
+		linking := ctx
+		if name == instrument.MeterModule {
+			linking = experimental.WithFunctionListenerFactory(ctx, sampler{})
+		}
+		if _, err := b.Instantiate(linking); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,13 @@ import (
 	"strings"
 )
 
+// work runs one kind of work, for benchmarks.
+//
+//go:wasmexport work
+func work(which int32) int32 {
+	return int32(len([]func() string{hash, transform, sorted, match, recursion}[which]()))
+}
+
 func main() {
 	which, n := os.Args[1], 1
 	if len(os.Args) > 2 {

@@ -1,4 +1,4 @@
-package lua
+package hostapi
 
 import "sync"
 
@@ -9,11 +9,11 @@ const (
 	maxPatternsBytes      = 64 << 20 // of all tenants
 )
 
-// patterns keeps compiled patterns, those of each tenant for itself: none can tell from
+// Patterns keeps compiled patterns, those of each tenant for itself: none can tell from
 // the time that a pattern takes what another uses. When there is too much, what was not
 // used for longest goes: of the tenant who adds to it, and only when all together have
 // too much, all of another one's. The zero value is ready, and safe for concurrent use.
-type patterns struct {
+type Patterns struct {
 	mu      sync.Mutex
 	tenants map[string]*tenantPatterns
 	bytes   int
@@ -27,12 +27,12 @@ type tenantPatterns struct {
 }
 
 type keptPattern struct {
-	*rePattern
+	*Pattern
 	used uint64
 }
 
 // get returns the pattern, or nil if it is not kept.
-func (c *patterns) get(tenant, text string) *rePattern {
+func (c *Patterns) get(tenant, text string) *Pattern {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[tenant]
@@ -45,11 +45,11 @@ func (c *patterns) get(tenant, text string) *rePattern {
 	}
 	c.clock++
 	t.used, kept.used = c.clock, c.clock
-	return kept.rePattern
+	return kept.Pattern
 }
 
 // put keeps p, unless it is already there.
-func (c *patterns) put(tenant string, p *rePattern) {
+func (c *Patterns) put(tenant string, p *Pattern) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tenants == nil {
@@ -65,7 +65,7 @@ func (c *patterns) put(tenant string, p *rePattern) {
 	}
 	c.clock++
 	t.used = c.clock
-	t.byText[p.text] = &keptPattern{rePattern: p, used: c.clock}
+	t.byText[p.text] = &keptPattern{Pattern: p, used: c.clock}
 	t.bytes += p.bytes
 	c.bytes += p.bytes
 	for len(t.byText) > maxTenantPatterns || t.bytes > maxTenantPatternBytes {
@@ -89,7 +89,7 @@ func (t *tenantPatterns) drop() int {
 	return oldest.bytes
 }
 
-func (c *patterns) dropTenant() {
+func (c *Patterns) dropTenant() {
 	oldest := ""
 	for name, t := range c.tenants {
 		if oldest == "" || t.used < c.tenants[oldest].used {

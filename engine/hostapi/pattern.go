@@ -1,4 +1,4 @@
-package lua
+package hostapi
 
 import (
 	"regexp"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Bounds of a pattern. Parsing may take long for a short pattern, and its program be
@@ -34,8 +34,9 @@ const (
 	bytesPerSize = 500      // of what is kept
 )
 
-// rePattern is a compiled pattern. It is safe for concurrent use.
-type rePattern struct {
+// Pattern is a compiled regular expression, as RE2 has them: linear in the text, which Lua's own patterns are not, and
+// with alternatives. It is safe for concurrent use.
+type Pattern struct {
 	text        string
 	first       *regexp.Regexp                 // for a search from the beginning
 	rest        func() (*regexp.Regexp, error) // for one from the second character on: it matches the one before, too
@@ -46,62 +47,58 @@ type rePattern struct {
 	bytes       int // of memory, roughly
 }
 
-// argPattern returns the second argument, compiled.
-func argPattern(l *glua.LState) *rePattern {
-	const n = 2
-	text := argString(l, n)
-	c := callOf(l)
-	cache := &c.program.engine.patterns
-	if p := cache.get(c.inv.Tenant, text); p != nil {
-		return p
+// Pattern returns the pattern, compiled, from the cache or new.
+func (c *Call) Pattern(cache *Patterns, text string) (*Pattern, *script.Error) {
+	if p := cache.get(c.Tenant, text); p != nil {
+		return p, nil
 	}
-	p, problem := compilePattern(text, func(instructions, bytes int) {
-		meterOf(l).charge(l, instructions)
-		meterOf(l).make(l, bytes)
-	})
-	if problem != "" {
-		argError(l, n, problem)
+	p, err := compilePattern(text, func(instructions, bytes int) bool { return c.Pay(instructions) && c.Make(bytes) })
+	if err != nil {
+		return nil, err
 	}
-	cache.put(c.inv.Tenant, p)
-	return p
+	cache.put(c.Tenant, p)
+	return p, nil
 }
 
-// compilePattern compiles text and has what it costs charged before each step; problem
-// is not empty if text is no pattern.
-func compilePattern(text string, charge func(instructions, bytes int)) (p *rePattern, problem string) {
+// compilePattern compiles text and has what it costs charged before each step.
+func compilePattern(text string, charge func(instructions, bytes int) bool) (*Pattern, *script.Error) {
 	if len(text) > maxPatternBytes {
-		return nil, "the pattern is longer than 1024 bytes"
+		return nil, fault("pattern", "the pattern is longer than 1024 bytes")
 	}
 	sets := strings.Count(text, `\p`) + strings.Count(text, `\P`)
 	if sets > maxUnicodeSets {
-		return nil, `the pattern has more than 16 of \p{…}`
+		return nil, fault("pattern", `the pattern has more than 16 of \p{…}`)
 	}
 	ranges := foldedRanges(text)
 	if ranges > maxFoldedRanges {
-		return nil, "the pattern has more than 2 ranges beyond ASCII without regard to case"
+		return nil, fault("pattern", "the pattern has more than 2 ranges beyond ASCII without regard to case")
 	}
 	parse := compileBaseCost + len(text)*compileByteCost + sets*compileSetCost + ranges*compileRangeCost
-	charge(2*parse, 2*(patternBytes+len(text)*bytesPerByte+sets*bytesPerSet)) // regexp parses it again, and so does compileRest
+	if !charge(2*parse, 2*(patternBytes+len(text)*bytesPerByte+sets*bytesPerSet)) { // regexp parses it again, and so does compileRest
+		return nil, stopped()
+	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, "malformed pattern: " + clip(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, malformed(err)
 	}
 	size := programSize(tree)
 	groups := tree.MaxCap()
 	switch {
 	case size > maxPatternSize:
-		return nil, "the pattern is too large once its repetitions are written out"
+		return nil, fault("pattern", "the pattern is too large once its repetitions are written out")
 	case groups > maxPatternGroups:
-		return nil, "the pattern has more than 32 groups"
+		return nil, fault("pattern", "the pattern has more than 32 groups")
 	}
 	bytes := patternBytes + len(text) + size*bytesPerSize
-	charge(size*compileSizeCost, bytes)
+	if !charge(size*compileSizeCost, bytes) {
+		return nil, stopped()
+	}
 	first, err := regexp.Compile(text)
 	if err != nil {
-		return nil, "malformed pattern: " + clip(err.Error())
+		return nil, malformed(err)
 	}
 	text = strings.Clone(text) // what it was cut out of may be large
-	return &rePattern{
+	return &Pattern{
 		text:        text,
 		first:       first,
 		rest:        sync.OnceValues(func() (*regexp.Regexp, error) { return compileRest(text) }),
@@ -109,7 +106,11 @@ func compilePattern(text string, charge func(instructions, bytes int)) (p *rePat
 		cost:        (size + 1) * (groupsPerCost + groups) / groupsPerCost,
 		compileCost: parse + size*compileSizeCost,
 		bytes:       bytes,
-	}, ""
+	}, nil
+}
+
+func malformed(err error) *script.Error {
+	return fault("pattern", "malformed pattern: %s", Clip(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 }
 
 // compileRest compiles what matches a character, any others and the pattern. A pattern
@@ -152,6 +153,9 @@ func ignoresCase(text string) bool {
 		text = rest
 	}
 }
+
+// Groups returns how many captures a match has.
+func (p *Pattern) Groups() int { return p.groups }
 
 // programSize is at least what the program of a pattern has of instructions, and a
 // share of the runes in its sets. It does not count beyond maxPatternSize.

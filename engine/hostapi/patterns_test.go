@@ -1,4 +1,4 @@
-package lua
+package hostapi
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-func kept(t *testing.T, text string) *rePattern {
+func kept(t *testing.T, text string) *Pattern {
 	t.Helper()
-	p, problem := compilePattern(text, func(int, int) {})
-	if problem != "" {
+	p, problem := compilePattern(text, func(int, int) bool { return true })
+	if problem != nil {
 		t.Fatal(problem)
 	}
 	return p
 }
 
 func TestPatternsAreKept(t *testing.T) {
-	var c patterns
+	var c Patterns
 	p := kept(t, "a+")
 	if c.get("acme", "a+") != nil {
 		t.Error("there is one before it was put")
@@ -34,7 +34,7 @@ func TestPatternsAreKept(t *testing.T) {
 
 // TestPatternsOfOneTenantGoFirst lets a tenant have more patterns than it may.
 func TestPatternsOfOneTenantGoFirst(t *testing.T) {
-	var c patterns
+	var c Patterns
 	c.put("quiet", kept(t, "quiet"))
 	for i := range 10 * maxTenantPatterns {
 		c.put("noisy", kept(t, fmt.Sprint("noisy", i)))
@@ -59,7 +59,7 @@ func TestPatternsOfOneTenantGoFirst(t *testing.T) {
 }
 
 func TestPatternsOfAllAreBounded(t *testing.T) {
-	var c patterns
+	var c Patterns
 	p := kept(t, "a{250}"+strings.Repeat("b", 400))
 	for i := range 2 * maxPatternsBytes / p.bytes {
 		c.put(fmt.Sprint("tenant", i), p)
@@ -73,7 +73,7 @@ func TestPatternsOfAllAreBounded(t *testing.T) {
 	checkBytes(t, &c)
 }
 
-func checkBytes(t *testing.T, c *patterns) {
+func checkBytes(t *testing.T, c *Patterns) {
 	t.Helper()
 	all := 0
 	for name, tenant := range c.tenants {
@@ -92,7 +92,7 @@ func checkBytes(t *testing.T, c *patterns) {
 }
 
 func TestPatternsAtOnce(_ *testing.T) {
-	var c patterns
+	var c Patterns
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
@@ -100,7 +100,7 @@ func TestPatternsAtOnce(_ *testing.T) {
 				text := fmt.Sprint("p", i%100)
 				tenant := fmt.Sprint("tenant", (i+worker)%3)
 				if c.get(tenant, text) == nil {
-					p, _ := compilePattern(text, func(int, int) {})
+					p, _ := compilePattern(text, func(int, int) bool { return true })
 					c.put(tenant, p)
 				}
 			}

@@ -1,0 +1,171 @@
+package wasm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// hostile modules by names, with the kind of the error and words in it.
+var hostile = []struct {
+	name, code string
+	imports    string
+	kind       script.Kind
+	words      string
+}{
+	{name: "loop", code: "loop t br 0 end i64.const 0", kind: script.Limit, words: "1000000 instructions"},
+	{name: "divide", code: "i32.const 1 i32.const 0 i32.div_u drop i64.const 0", kind: script.Script, words: "the module trapped in handle: integer divide by zero"},
+	{name: "unreachable", code: "unreachable", kind: script.Script, words: "the module trapped in handle: unreachable code"},
+	{name: "out of bounds", code: "i32.const 70000 i32.load 0 drop i64.const 0", kind: script.Script, words: "memory that it does not have"},
+	{name: "far store", code: "i32.const -1 i32.const 1 i32.store 0xffffffff i64.const 0", kind: script.Script, words: "memory that it does not have"},
+	{name: "recursion", code: "local.get 0 local.get 1 call 1 i64.const 1 i64.add", kind: script.Limit, words: "nested too deep"},
+	{name: "grow storm", code: "loop t i32.const 1 memory.grow drop br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+	{name: "fill storm", code: "loop t i32.const 0 i32.const 1 i32.const 65536 memory.fill br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+	{name: "grow all", code: "i32.const 255 memory.grow drop loop t i32.const 0 i32.const 1 i32.const 16777216 memory.fill br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+	{name: "result elsewhere", code: give("65530", "100"), kind: script.Script, words: "100 bytes at address 65530"},
+	{name: "result beyond", code: give("0xffffff", "10"), kind: script.Script, words: "not all in its memory"},
+	{name: "result too large", code: give("0", "65537"), kind: script.Limit, words: "limits.resultBytes"},
+	{name: "result deep", code: "i32.const 2000 i32.const 91 i32.const 1000 memory.fill " + give("2000", "1000"), kind: script.Limit, words: "nested deeper than 32"},
+	{name: "result of two values", code: "i32.const 2000 i32.const 49 i32.store8 0 i32.const 2000 i32.const 32 i32.store8 1 i32.const 2000 i32.const 49 i32.store8 2 " + give("2000", "3"), kind: script.Script, words: "not one JSON value"},
+	{name: "result not UTF-8", code: "i32.const 2000 i32.const 0x22ff22 i32.store 0 " + give("2000", "3"), kind: script.Script, words: "not valid UTF-8"},
+	{name: "exit", imports: "wasi_snapshot_preview1 proc_exit i32 >", code: "i32.const 7 call 0 i64.const 0", kind: script.Script, words: "proc_exit with the status 7"},
+	{name: "bad pointer", imports: "scriptorium log i32 i32 i32 >", code: "i32.const 0 i32.const 65530 i32.const 10 call 0 i64.const 0", kind: script.Script, words: "10 bytes at address 65530"},
+	{name: "huge text", imports: "scriptorium log i32 i32 i32 >", code: "i32.const 0 i32.const 0 i32.const -1 call 0 i64.const 0", kind: script.Script, words: "not all in its memory"},
+	{name: "bad level", imports: "scriptorium log i32 i32 i32 >", code: "i32.const 9 i32.const 0 i32.const 0 call 0 i64.const 0", kind: script.Script, words: "no level 9"},
+	{name: "bad counter", imports: "scriptorium counter_add i32 i32 f64 > f64", code: "i32.const 0 i32.const 5 f64.const 1 call 0 drop i64.const 0", kind: script.Script, words: "want 1 to 128"},
+	{name: "not a number", imports: "scriptorium counter_add i32 i32 f64 > f64", code: "i32.const 0 i32.const 5 f64.const nan call 0 drop i64.const 0", kind: script.Script, words: "finite"},
+	{name: "bad rate", imports: "scriptorium ratelimit_take i32 i32 f64 f64 f64 > f64", code: "i32.const 0 i32.const 5 f64.const 1 f64.const 0 f64.const 1 call 0 drop i64.const 0", kind: script.Script, words: "rate"},
+	{name: "log storm", imports: "scriptorium log i32 i32 i32 >", code: "loop t i32.const 0 i32.const 0 i32.const 65536 call 0 br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+	{name: "output storm", imports: "wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32", code: "i32.const 104 i32.const 60000 i32.store 0 loop t i32.const 1 i32.const 100 i32.const 1 i32.const 200 call 0 drop br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+	{name: "random storm", imports: "wasi_snapshot_preview1 random_get i32 i32 > i32", code: "loop t i32.const 0 i32.const 65536 call 0 drop br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
+}
+
+// TestHostile runs each hostile module, and good calls after each call of it.
+func TestHostile(t *testing.T) {
+	for name, config := range map[string]wasm.Config{"compiled": {}, "interpreted": {Interpreter: true}} {
+		for _, reuse := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,reuse=%v", name, reuse), func(t *testing.T) { testHostile(t, config, reuse) })
+		}
+	}
+}
+
+func testHostile(t *testing.T, config wasm.Config, reuse bool) {
+	e, err := wasm.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := compile(t, e, large().bytes(t), reuse)
+	calls := 1000
+	if testing.Short() || config.Interpreter {
+		calls = 50
+	}
+	for _, h := range hostile {
+		t.Run(h.name, func(t *testing.T) {
+			g := handle(h.code)
+			if h.imports != "" {
+				g.imports = []string{h.imports}
+			}
+			p := compile(t, e, g.bytes(t), reuse)
+			for range 3 {
+				inv := invocation(`{}`)
+				inv.Host = &enginetest.Host{}
+				_, err := run(t, p, inv)
+				if script.KindOf(err) != h.kind || !strings.Contains(err.Error(), h.words) {
+					t.Errorf("%v (%s), want %s with %q", err, script.KindOf(err), h.kind, h.words)
+				}
+			}
+			var res engine.Result
+			inv := invocation(`{"a":1}`)
+			for range calls {
+				res.Reset()
+				if err := good.Run(t.Context(), inv, &res); err != nil || string(res.Value(0)) != `{"a":1}` {
+					t.Fatalf("a good call afterwards: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestMemoryLimits: of a module, of the version and of the tenant.
+func TestMemoryLimits(t *testing.T) {
+	e := newEngine(t)
+	g := handle("i32.const 2000 i32.const 48 i32.const 49 local.get 1 i32.const 1 i32.sub memory.grow i32.const 0 i32.lt_u select i32.store8 0 " + give("2000", "1"))
+	g.funcs[1].code = `
+		i32.const 2000
+		i32.const 48 i32.const 49 i32.const 10 memory.grow i32.const -1 i32.eq select
+		i32.store8 0 ` + give("2000", "1")
+	p := compile(t, e, g.bytes(t), false)
+	inv := invocation()
+	want(t, p, inv, "1")
+	inv.Limits.WasmMemory = 10 * 64 << 10
+	want(t, p, inv, "0")
+	inv.Limits.WasmMemory = 11 * 64 << 10
+	want(t, p, inv, "1")
+	inv.Memory = 12 * 64 << 10
+	want(t, p, inv, "1")
+	inv.Memory = 8 * 64 << 10
+	if _, err := run(t, p, inv); script.KindOf(err) != script.Limit || script.AsError(err).Field != "tenant.memory" {
+		t.Errorf("over the tenant's memory: %v", err)
+	}
+	inv.Limits.WasmMemory = 1 << 10
+	if _, err := run(t, p, inv); script.KindOf(err) != script.Limit || script.AsError(err).Field != "limits.wasm.memory" {
+		t.Errorf("a module that begins with too much: %v", err)
+	}
+	inv = invocation()
+	inv.Memory = 12 * 64 << 10 // nothing is counted twice
+	for range 100 {
+		want(t, p, inv, "1")
+	}
+}
+
+func TestUsed(t *testing.T) {
+	p := compile(t, newEngine(t), handle("i32.const 100 local.set 2 loop t local.get 2 i32.const 1 i32.sub local.tee 2 br_if 0 end "+echo).bytes(t), false)
+	var used engine.Used
+	inv := invocation(`1`)
+	inv.Used = &used
+	want(t, p, inv, "1")
+	if used.Instructions < 500 || used.Instructions > 700 || used.Allocated != 64<<10 {
+		t.Errorf("used %+v", used)
+	}
+	inv.Limits.Instructions = 100
+	if _, err := run(t, p, inv); err == nil || used.Instructions != 100 {
+		t.Errorf("%v, used %+v", err, used)
+	}
+}
+
+// turn counts what a call does with its turn.
+type turn struct{ yields, breaths int }
+
+func (*turn) Bind(ask func()) { ask() }
+func (t *turn) Yield()        { t.yields++ }
+func (t *turn) Breathe()      { t.breaths++ }
+
+func TestTurn(t *testing.T) {
+	p := compile(t, newEngine(t), handle("loop t br 0 end i64.const 0").bytes(t), false)
+	inv := invocation()
+	var turn turn
+	inv.Turn = &turn
+	if _, err := run(t, p, inv); script.KindOf(err) != script.Limit {
+		t.Error(err)
+	}
+	if turn.yields != 1 || turn.breaths < 10 {
+		t.Errorf("turn %+v", turn)
+	}
+}
+
+func TestClockStandsStill(t *testing.T) {
+	g := handle(`
+		i32.const 0 i64.const 1 i32.const 2008 call 0 drop
+		i32.const 1 i64.const 1 i32.const 2016 call 0 drop
+		i32.const 2000 i32.const 48 i32.const 49 i32.const 2008 i32.load 0 i32.const 2016 i32.load 0 i32.eq select i32.store8 0 ` + give("2000", "1"))
+	g.imports = []string{"wasi_snapshot_preview1 clock_time_get i32 i64 i32 > i32"}
+	inv := invocation()
+	inv.Clock = func() time.Time { return time.Unix(1, 2) }
+	want(t, compile(t, newEngine(t), g.bytes(t), true), inv, "0")
+}
