@@ -3,6 +3,7 @@ package rego
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -56,7 +57,7 @@ func (e *encoder) value(dst []byte, v ast.Value, depth int) ([]byte, error) {
 			dst = append(dst, "false"...)
 		}
 	case ast.Number:
-		dst = append(dst, v...)
+		dst = append(dst, short(string(v))...)
 	case ast.String:
 		if len(v) > e.limit {
 			return dst, errTooLong
@@ -78,6 +79,14 @@ func (e *encoder) value(dst []byte, v ast.Value, depth int) ([]byte, error) {
 		err = errTooLong
 	}
 	return dst, err
+}
+
+// short returns a number without zeros that end its fraction: 1.0 is 1.
+func short(n string) string {
+	if strings.IndexByte(n, '.') < 0 || n[len(n)-1] != '0' || strings.ContainsAny(n, "eE") {
+		return n
+	}
+	return strings.TrimSuffix(strings.TrimRight(n, "0"), ".")
 }
 
 func (e *encoder) list(dst []byte, each func(func(*ast.Term) error) error, depth int) ([]byte, error) {

@@ -19,8 +19,26 @@ import (
 type wasmProgram struct {
 	options    script.RegoOptions
 	data       dataNeeds
+	rules      map[position]string // by where they are
 	main       *wasmQuery
 	onResponse *wasmQuery // nil if the policy has no such rule
+}
+
+// position is a line of a file.
+type position struct {
+	file string
+	line int
+}
+
+// positions returns where the rules are.
+func (p *policy) positions() map[position]string {
+	all := map[position]string{}
+	for _, m := range p.compiler.Modules {
+		for _, r := range m.Rules {
+			all[position{r.Location.File, r.Location.Row}] = r.Ref().GroundPrefix().String()
+		}
+	}
+	return all
 }
 
 // wasmQuery is a module that asks for one rule.
@@ -33,7 +51,7 @@ type wasmQuery struct {
 
 // newWasmProgram makes machine code of the policy.
 func newWasmProgram(s *sandbox.Sandbox, p *policy, made plan, src engine.Source) (*wasmProgram, error) {
-	w := &wasmProgram{options: src.Runtime.Rego, data: p.needs()}
+	w := &wasmProgram{options: src.Runtime.Rego, data: p.needs(), rules: p.positions()}
 	var err error
 	if w.main, err = w.query(s, made.main, p.main.path); err != nil {
 		return nil, err
@@ -219,7 +237,11 @@ func abort(c *sandbox.Call, stack []uint64) {
 		line, lineErr := strconv.Atoi(parts[1])
 		column, columnErr := strconv.Atoi(parts[2])
 		if lineErr == nil && columnErr == nil {
-			e = script.Errorf(script.Script, "", "%s", clip(strings.TrimSpace(parts[3])))
+			what := strings.TrimSpace(parts[3])
+			if rule := c.State.(*wasmCall).query.program.rules[position{parts[0], line}]; rule != "" {
+				what = "rule " + rule + ": " + what
+			}
+			e = script.Errorf(script.Script, "", "%s", clip(what))
 			e = at(e, &ast.Location{File: parts[0], Row: line, Col: column})
 		}
 	}
