@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -40,7 +41,7 @@ func (s *suite) testInstructions(t *testing.T) {
 	}
 	t.Run("enough", func(t *testing.T) {
 		inv := invocation(`1`)
-		inv.Limits.Instructions = 1000
+		inv.Limits.Instructions = cmp.Or(s.EchoInstructions, 1000)
 		wantValues(t, s.compile(t, e, s.Echo, Entrypoint), inv, `1`)
 		inv.Limits.Instructions = 1
 		_, err := call(t, s.compile(t, e, s.Echo, Entrypoint), inv)
@@ -127,7 +128,7 @@ func (s *suite) testConcurrent(t *testing.T) {
 					switch {
 					case c.want == "" && err == nil:
 						t.Error("no error")
-					case c.want != "" && (err != nil || string(res.Value(0)) != c.want):
+					case c.want != "" && (err != nil || string(res.Value(0)) != s.written(c.want)):
 						t.Errorf("got %q, %v, want %s", values(&res), err, c.want)
 					}
 				}

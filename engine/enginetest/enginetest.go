@@ -4,6 +4,8 @@
 package enginetest
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -24,6 +26,13 @@ type Dialect struct {
 	// Opaque: programs are no text, and get and return JSON as it is written. The engine
 	// does not read its numbers, and knows no strings of theirs.
 	Opaque bool
+
+	// Declarative: programs are expressions. A call always has a result, of which objects have
+	// their members sorted, and strings have no bound of their own.
+	Declarative bool
+
+	// EchoInstructions are enough for Echo with a short argument; 0 means 1000.
+	EchoInstructions uint64
 
 	Echo       string // returns its arguments, as many as there are
 	Constant   string // returns the number 42
@@ -133,4 +142,22 @@ func values(res *engine.Result) []string {
 		texts = append(texts, string(res.Value(i)))
 	}
 	return texts
+}
+
+// written returns a result as the language writes it.
+func (s *suite) written(value string) string {
+	if !s.Declarative || !strings.HasPrefix(value, "{") {
+		return value
+	}
+	var v any
+	d := json.NewDecoder(strings.NewReader(value))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return value
+	}
+	sorted, err := json.Marshal(v)
+	if err != nil {
+		return value
+	}
+	return string(sorted)
 }
