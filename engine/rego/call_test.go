@@ -90,3 +90,11 @@ func TestOnResponse(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedFunction: an error says why a function is missing.
+func TestRefusedFunction(t *testing.T) {
+	err := (rego.Checker{}).Check(source("package p\n\nallow if http.send({}).ok", ""))
+	if script.KindOf(err) != script.Script || !strings.Contains(err.Error(), "waits for nothing outside") || script.AsError(err).Line != 3 {
+		t.Errorf("got %v", err)
+	}
+}
