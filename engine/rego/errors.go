@@ -36,6 +36,9 @@ func compileError(err error) *script.Error {
 			message = clip(message + ": " + strings.TrimSpace(strings.Join(lines, " ")))
 		}
 	}
+	if name, ok := strings.CutPrefix(first.Message, "undefined function "); ok && refusedBuiltins[name] != "" {
+		message = fmt.Sprintf("policies do not have the function %s here: %s", name, refusedBuiltins[name])
+	}
 	if more := len(all) - 1; more > 0 {
 		message = fmt.Sprintf("%s (and %d more errors)", message, more)
 	}

@@ -1,7 +1,6 @@
 package rego
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -170,12 +169,15 @@ func (q *wasmQuery) call(c *sandbox.Call, input []byte, res *engine.Result) erro
 		return err
 	}
 	heap := c.Stack()[0]
-	stack := [7]uint64{0, 0, uint64(address), uint64(at), uint64(len(input)), heap, 0}
+	stack := [7]uint64{0, 0, uint64(address), uint64(at), uint64(len(input)), heap, asRego}
 	if err := c.Invoke(fnEval, stack[:]); err != nil {
 		return err
 	}
 	return q.take(c, state, c.CString(uint32(stack[0]), sandbox.MaxMemory), res)
 }
+
+// asRego makes a module write its results as Rego does, so that sets and keys that are no text stay what they are.
+const asRego = 1
 
 // place copies a text into the module.
 func place(c *sandbox.Call, text []byte) (uint32, error) {
@@ -207,22 +209,39 @@ func pass(c *sandbox.Call, parse int, text []byte) (uint32, error) {
 // take appends the result, from the set of results.
 func (q *wasmQuery) take(c *sandbox.Call, state *wasmCall, set []byte, res *engine.Result) error {
 	c.ChargeBytes(len(set))
-	value, ok := bytes.CutPrefix(set, []byte(`[{"`+string(resultVar)+`":`))
-	if !ok {
+	if len(set) > 4*c.Limits.ResultBytes+len(set0) { // escapes may be longer than what they stand for
+		return tooLong(c.Limits.ResultBytes)
+	}
+	v, err := decodeRego(set)
+	if err != nil {
+		return script.Errorf(script.Limit, "", "the result cannot be said in JSON: %w", err)
+	}
+	if v = resultOf(v); v == nil {
 		if c.Inv.OnResponse {
 			return nil
 		}
 		return undefined(q.path, state.failed)
 	}
-	value = bytes.TrimSuffix(value, []byte("}]"))
-	if len(value) > 2*c.Limits.ResultBytes+2 { // escapes may be longer than what they stand for
-		return tooLong(c.Limits.ResultBytes)
-	}
-	v, err := decode(value, maxNodes, maxDepth)
-	if err != nil {
-		return script.Errorf(script.Limit, "", "the result cannot be said in JSON: %w", err)
-	}
 	return finish(c.Inv, q.program.options.Input, v, res, c.Limits.ResultBytes)
+}
+
+// set0 is a set of one result, without its value, as a module writes it.
+const set0 = `{{"` + string(resultVar) + `":}}`
+
+// resultOf returns the value of a set of one result; nil if there is none.
+func resultOf(set ast.Value) (v ast.Value) {
+	results, ok := set.(ast.Set)
+	if !ok {
+		return nil
+	}
+	results.Foreach(func(t *ast.Term) {
+		if o, ok := t.Value.(ast.Object); ok {
+			if r := o.Get(ast.InternedTerm(string(resultVar))); r != nil {
+				v = r.Value
+			}
+		}
+	})
+	return v
 }
 
 // abort is OPA's opa_abort: the policy cannot go on.

@@ -174,6 +174,7 @@ func TestOwners(t *testing.T) {
 		"github.com/nats-io/nats-server":     {"internal/embedded"},
 		"github.com/tetratelabs/wazero":      {"engine/wasm"},
 		"github.com/yuin/gopher-lua":         {"engine/lua"},
+		"github.com/open-policy-agent/opa":   {"engine/rego"},
 		"github.com/hashicorp/golang-lru":    {"agent/cache", "registry"},
 		"sigs.k8s.io/controller-runtime":     {"operator", "internal/operatord", "deploy/validate", "e2e"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
