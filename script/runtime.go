@@ -62,11 +62,11 @@ func (s Spec) CheckEngine(field, engine string) error {
 	case engine == EngineRego && s.Runtime.Rego.Target == RegoTargetInterpreted && (s.Limits.WasmMemory != 0 || s.Limits.Instructions != 0):
 		return Errorf(Invalid, field+".rego.target", "an interpreted policy counts neither instructions nor memory: remove limits.instructions and limits.wasm.memory, or the target")
 	}
-	return s.Runtime.validate(field, engine)
+	return s.Runtime.Validate(field, engine)
 }
 
-// validate returns an Invalid error that names the first option that the engine does not have.
-func (r Runtime) validate(field, engine string) error {
+// Validate returns an Invalid error that names the first option that the engine does not have.
+func (r Runtime) Validate(field, engine string) error {
 	if engine != EngineWasm && r.Wasm != (WasmOptions{}) {
 		return Errorf(Invalid, field+".wasm", "is for the runtime wasm, and the runtime is %s: remove it", engine)
 	}

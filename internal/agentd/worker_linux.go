@@ -7,5 +7,9 @@ import (
 )
 
 func runWorker() error {
-	return inside.Run(inside.Config{Engines: engines.New(engines.Config{Isolated: true, NoMachineCode: true}).All(), Version: version.String()})
+	set, err := engines.New(engines.Config{Isolated: true, NoMachineCode: true})
+	if err != nil {
+		return err
+	}
+	return inside.Run(inside.Config{Engines: set.All(), Version: version.String()})
 }

@@ -28,17 +28,24 @@ type Set struct {
 	rest []engine.Engine
 }
 
-// New returns the engines.
-func New(cfg Config) *Set {
-	s := &Set{Lua: lua.New()}
-	for _, add := range optional {
-		s.rest = append(s.rest, add(cfg))
-	}
-	return s
+// optional is an engine that a build tag leaves out.
+type optional struct {
+	engine func(Config) (engine.Engine, error)
+	check  engine.Checker
 }
 
-// optional are the constructors of the engines that build tags leave out. Their files fill it.
-var optional = slices.Concat(wasmEngines, regoEngines)
+// New returns the engines. It fails if the folder for machine code cannot be used.
+func New(cfg Config) (*Set, error) {
+	s := &Set{Lua: lua.New()}
+	for _, o := range slices.Concat(wasmEngines, regoEngines) {
+		e, err := o.engine(cfg)
+		if err != nil {
+			return nil, err
+		}
+		s.rest = append(s.rest, e)
+	}
+	return s, nil
+}
 
 // All returns the engines, Lua first.
 func (s *Set) All() []engine.Engine { return append([]engine.Engine{s.Lua}, s.rest...) }
@@ -62,13 +69,19 @@ func (s *Set) Of(name string) (engine.Engine, error) {
 }
 
 // Offline returns the engines of a command that runs scripts for the user who starts it.
-func Offline() *Set { return New(Config{Isolated: true}) }
+func Offline() *Set {
+	s, err := New(Config{Isolated: true})
+	if err != nil {
+		panic(err) // without a folder nothing fails
+	}
+	return s
+}
 
 // Checkers returns what a control plane needs of the engines, by their names. They run nothing.
 func Checkers() map[string]engine.Checker {
-	named := map[string]engine.Checker{}
-	for name, e := range New(Config{Isolated: true, NoMachineCode: true}).ByName() {
-		named[name] = e
+	named := map[string]engine.Checker{script.EngineLua: lua.New()}
+	for _, o := range slices.Concat(wasmEngines, regoEngines) {
+		named[o.check.Name()] = o.check
 	}
 	return named
 }

@@ -2,6 +2,14 @@
 
 package engines
 
-import "github.com/scriptorium-dev/scriptorium/engine"
+import (
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/rego"
+)
 
-var regoEngines []func(Config) engine.Engine
+var regoEngines = []optional{{
+	engine: func(cfg Config) (engine.Engine, error) {
+		return rego.New(rego.Config{Isolated: cfg.Isolated, Sandbox: sandboxOf(cfg, "rego")})
+	},
+	check: rego.Checker{},
+}}

@@ -2,6 +2,12 @@
 
 package engines
 
-import "github.com/scriptorium-dev/scriptorium/engine"
+import (
+	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm"
+)
 
-var wasmEngines []func(Config) engine.Engine
+var wasmEngines = []optional{{
+	engine: func(cfg Config) (engine.Engine, error) { return wasm.New(sandboxOf(cfg, "wasm")) },
+	check:  wasm.Checker{},
+}}

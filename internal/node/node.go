@@ -58,7 +58,10 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Config.Decisions, err = cfg.Decisions.open(cfg.Name, cfg.Log); err != nil {
 		return nil, err
 	}
-	set := engines.New(engines.Config{CacheDir: filepath.Join(cfg.Dir, "compiled")})
+	set, err := engines.New(engines.Config{CacheDir: filepath.Join(cfg.Dir, "compiled")})
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(registerHeap(cfg.Metrics, set.Lua), cfg.Metrics.Register(cfg.Expiries)); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,5 @@
+//go:build no_rego
+
+package engines
+
+var regoEngines []optional

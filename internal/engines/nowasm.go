@@ -1,0 +1,5 @@
+//go:build no_wasm
+
+package engines
+
+var wasmEngines []optional
