@@ -108,8 +108,11 @@ func (im *importer) take(ctx context.Context, item Item) error {
 }
 
 func (im *importer) source(source Source) error {
-	if n := len(source.Content); n == 0 || n > script.MaxArtifactBytes {
-		return script.Errorf(script.Invalid, "source", "has %d bytes: at least 1 and at most %d (4 MiB) are allowed", n, script.MaxArtifactBytes)
+	if len(source.Content) == 0 {
+		return script.Errorf(script.Invalid, "source", "must not be empty")
+	}
+	if n := len(source.Content); n > script.MaxArtifactBytes {
+		return script.Errorf(script.Invalid, "source", "has %d bytes: at most %d (4 MiB) are allowed", n, script.MaxArtifactBytes)
 	}
 	if digest := script.DigestOf(source.Content); digest != source.Digest {
 		return script.Errorf(script.Invalid, "source", "the archive has a source as %s which is %s: it was altered or is torn", source.Digest, digest)

@@ -32,8 +32,8 @@ func TestBadInput(t *testing.T) {
 			r.Settings = &script.Settings{Spec: script.Spec{Limits: script.MaxLimits()}}
 		}},
 		{"engine", "engine", "lua, other", func(r *registry.PublishRequest) { r.Engine = "wasm" }},
-		{"entrypoint", "entrypoint", "digit", func(r *registry.PublishRequest) { r.Entrypoint = "1st" }},
-		{"entrypoint with code", "entrypoint", "letters", func(r *registry.PublishRequest) { r.Entrypoint = "f();g" }},
+		{"entrypoint", "entrypoint", "is not the name of a function", func(r *registry.PublishRequest) { r.Entrypoint = "1st" }},
+		{"entrypoint with code", "entrypoint", "is not the name of a function", func(r *registry.PublishRequest) { r.Entrypoint = "f();g" }},
 		{"long entrypoint", "entrypoint", "64", func(r *registry.PublishRequest) { r.Entrypoint = strings.Repeat("f", 65) }},
 		{"no author", "author", "who", func(r *registry.PublishRequest) { r.Author = "" }},
 		{"long author", "author", "128", func(r *registry.PublishRequest) { r.Author = strings.Repeat("a", 129) }},
@@ -91,6 +91,7 @@ func TestWhereASourceIsNotText(t *testing.T) {
 func TestAtTheBounds(t *testing.T) {
 	b := newBench(t)
 	limits := script.MaxLimits()
+	limits.WasmMemory = 0 // which is not for Lua
 	b.publish(strings.Repeat("x", 1<<20), func(r *registry.PublishRequest) {
 		r.Settings = &script.Settings{Spec: script.Spec{Limits: limits}, HistoryLimit: script.MaxHistoryLimit}
 		r.Author, r.Note = strings.Repeat("a", registry.MaxAuthorBytes), strings.Repeat("n\n", registry.MaxNoteBytes/2)

@@ -40,7 +40,7 @@ func MaxLimits() Limits {
 	return Limits{
 		Instructions: 100_000_000,
 		Timeout:      10 * time.Second,
-		SourceBytes:  MaxSourceBytes,
+		SourceBytes:  MaxArtifactBytes,
 		StringBytes:  4 << 20,
 		ResultBytes:  1 << 20,
 		LogBytes:     1 << 20,

@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 	if got := (script.Limits{}).OrDefaults(); got != script.DefaultLimits() {
 		t.Errorf("OrDefaults of nothing = %+v", got)
 	}
-	kept := script.Limits{Instructions: 1, Timeout: 1, SourceBytes: 1, StringBytes: 1, ResultBytes: 1, LogBytes: 1}
+	kept := script.Limits{Instructions: 1, Timeout: 1, SourceBytes: 1, StringBytes: 1, ResultBytes: 1, LogBytes: 1, WasmMemory: 1}
 	if got := kept.OrDefaults(); got != kept {
 		t.Errorf("OrDefaults changed %+v to %+v", kept, got)
 	}
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 		"limits.concurrency":  {Concurrency: script.MaxLimits().Concurrency + 1},
 		"limits.instructions": {Instructions: script.MaxLimits().Instructions + 1},
 		"limits.timeout":      {Timeout: -time.Second},
-		"limits.sourceBytes":  {SourceBytes: script.MaxSourceBytes + 1},
+		"limits.sourceBytes":  {SourceBytes: script.MaxLimits().SourceBytes + 1},
 		"limits.stringBytes":  {StringBytes: -1},
 		"limits.resultBytes":  {ResultBytes: script.MaxLimits().ResultBytes + 1},
 	}

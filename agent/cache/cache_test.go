@@ -212,12 +212,12 @@ func TestPrepare(t *testing.T) {
 		return cache.Key{Engine: "echo", Digest: script.DigestOf([]byte(source))}
 	}
 	prepare := func(source string, keep bool) error {
-		return programs.Prepare("acme", key(source), []byte(source), nil, keep)
+		return programs.Prepare("acme", key(source), []byte(source), script.Inputs{}, keep)
 	}
 	if err := prepare("syntax error", true); script.KindOf(err) != script.Script {
 		t.Errorf("what does not compile: %v", err)
 	}
-	if err := programs.Prepare("acme", cache.Key{Engine: "cobol"}, nil, nil, true); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "echo") {
+	if err := programs.Prepare("acme", cache.Key{Engine: "cobol"}, nil, script.Inputs{}, true); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "echo") {
 		t.Errorf("an unknown engine: %v", err)
 	}
 	for _, src := range []string{"one", "two"} {

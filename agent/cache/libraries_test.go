@@ -59,15 +59,15 @@ func TestLibrariesAreTheTenants(t *testing.T) {
 			t.Errorf("%s: got %v, want Invalid", name, err)
 		}
 		key := cache.KeyOf(r.Runs)
-		if err := programs.Prepare("acme", key, []byte(`function handle() end`), r.Libraries, true); script.KindOf(err) != script.Invalid {
+		if err := programs.Prepare("acme", key, []byte(`function handle() end`), r.Inputs(), true); script.KindOf(err) != script.Invalid {
 			t.Errorf("%s: Prepare: got %v, want Invalid", name, err)
 		}
-		if err := programs.Check("acme", key, []byte(`function handle() end`), r.Libraries); script.KindOf(err) != script.Invalid {
+		if err := programs.Check("acme", key, []byte(`function handle() end`), r.Inputs()); script.KindOf(err) != script.Invalid {
 			t.Errorf("%s: Check: got %v, want Invalid", name, err)
 		}
 	}
 	r := s.withLibraries("acme", `function handle() end`, library("acme", 1, "return 1"))
-	if err := programs.Prepare("acme", cache.KeyOf(r.Runs), []byte(`function handle() end`), nil, true); script.KindOf(err) != script.Invalid {
+	if err := programs.Prepare("acme", cache.KeyOf(r.Runs), []byte(`function handle() end`), script.Inputs{}, true); script.KindOf(err) != script.Invalid {
 		t.Errorf("without its libraries: got %v, want Invalid", err)
 	}
 }

@@ -271,7 +271,7 @@ func TestRefused(t *testing.T) {
 		{"a doubled entry", raw(t, manifest, blob, blob), "is there twice"},
 		{"two manifests", raw(t, manifest, manifest), "manifest.json: is there twice"},
 		{"a field of the future", raw(t, manifest, entry{name: "scripts/a/b.json", content: `{"soul":1}`}), "cannot be read"},
-		{"a source that is too large", raw(t, manifest, entry{name: "blobs/sha256/00", content: strings.Repeat("x", script.MaxSourceBytes+1)}), "has more than 1048576 bytes"},
+		{"a source that is too large", raw(t, manifest, entry{name: "blobs/sha256/00", content: strings.Repeat("x", script.MaxArtifactBytes+1)}), "has more than 4194304 bytes"},
 		{"a source that is missing", raw(t, manifest, entry{
 			name:    "scripts/a/b.json",
 			content: `{"release":{"tenant":"a","name":"b"},"versions":[{"digest":"` + strings.Repeat("A", 43) + `="}]}`,

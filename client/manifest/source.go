@@ -3,7 +3,6 @@ package manifest
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,11 +108,11 @@ func (d *decoder) artifact(n *yaml.Node, value string, m *Manifest) {
 
 func (d *decoder) checkSource(n *yaml.Node, field string, m *Manifest) {
 	if e := script.AsError(script.CheckSource(m.Engine, m.Source)); e != nil {
-		where := ""
 		if e.Line > 0 {
-			where = fmt.Sprintf(" (line %d of the source)", e.Line)
+			d.fault(n, field, "the source, in line %d: %s", e.Line, e.Message)
+		} else {
+			d.fault(n, field, "%s", e.Message)
 		}
-		d.fault(n, field, "%s%s", e.Message, where)
 		return
 	}
 	if most := m.Settings.Limits.SourceLimit(m.Engine, m.Source); len(m.Source) > most {

@@ -91,7 +91,7 @@ func Fingerprint(r script.Release) Sum {
 
 // FingerprintObject is Fingerprint for an object of any kind. Of a value the key, the
 // revision, the digest and the size count; of a tenant the name, the revision and the
-// settings, but for Limits.Coroutines, which bounds nothing there.
+// settings, but for Limits.Coroutines, which bounds nothing there, and Limits.WasmMemory, which older agents do not know.
 func FingerprintObject(o script.Object) Sum {
 	switch {
 	case o.Deleted():

@@ -68,12 +68,12 @@ func TestFingerprintOfLimits(t *testing.T) {
 		leftOut []string
 		sum     func(script.Limits) wire.Sum
 	}{
-		{"release", []string{"LogBytes", "Concurrency", "Coroutines"}, func(l script.Limits) wire.Sum {
+		{"release", []string{"LogBytes", "Concurrency", "Coroutines", "WasmMemory"}, func(l script.Limits) wire.Sum {
 			r := release()
 			r.Settings.Limits = l
 			return wire.FingerprintObject(script.Object{Release: &r})
 		}},
-		{"tenant", []string{"Coroutines"}, func(l script.Limits) wire.Sum {
+		{"tenant", []string{"Coroutines", "WasmMemory"}, func(l script.Limits) wire.Sum {
 			return wire.FingerprintObject(script.Object{Tenant: &script.Tenant{Name: "acme", Settings: script.TenantSettings{Limits: l}}})
 		}},
 	} {

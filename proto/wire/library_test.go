@@ -42,7 +42,7 @@ func TestOldSoftwareRefusesLibraries(t *testing.T) {
 	}
 	old := r // what an old agent makes of the message
 	old.Settings.Libraries = nil
-	old.Active.Engine, old.Active.Libraries = m.GetActive().GetEngine(), script.Digest{}
+	old.Active.Engine, old.Active.Inputs = m.GetActive().GetEngine(), script.Digest{}
 	old.Retained = []script.Version{old.Active}
 	if wire.Fingerprint(old) != wire.Fingerprint(r) {
 		t.Error("an old agent finds a drift at each beacon")
@@ -53,7 +53,7 @@ func TestOldSoftwareRefusesLibraries(t *testing.T) {
 // without them.
 func TestLibrariesThatAnOlderRegistryDropped(t *testing.T) {
 	m := wire.FromRelease(withLibrary())
-	m.GetActive().Libraries, m.GetRetained()[0].Libraries, m.GetSettings().Libraries = nil, nil, nil
+	m.GetActive().Inputs, m.GetRetained()[0].Inputs, m.GetSettings().Libraries = nil, nil, nil
 	r, err := wire.ToRelease(m)
 	if err != nil || r.Active.Engine == "lua" || r.Retained[0].Engine == "lua" {
 		t.Errorf("%v, agents run it with the engine %q", err, r.Active.Engine)
