@@ -8,6 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -245,7 +246,7 @@ func (a *analyzer) text(value string) {
 
 // number makes sure that the compiler reads the literal as Lua does.
 func (a *analyzer) number(e *ast.NumberExpr) {
-	free := meter{left: math.MaxInt64}
+	free := meter{Meter: vm.Meter{Left: math.MaxInt64}}
 	v, ok := free.parseNumber(e.Value)
 	if !ok {
 		a.refuse(script.Script, "malformed number near %s", quoteToken(strings.ToValidUTF8(e.Value, "?")))

@@ -3,7 +3,6 @@ package lua
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // compiled is what a source becomes.
 type compiled struct {
-	proto      *glua.FunctionProto
+	proto      *vm.FunctionProto
 	usesConfig bool
 	usesEnv    bool
 	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
@@ -79,24 +79,27 @@ func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 }
 
 // generate makes code of a tree.
-func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
+func generate(name string, chunk []ast.Stmt) (*vm.FunctionProto, *script.Error) {
 	scopes := newScopes(chunk)
-	proto, err := glua.Compile(chunk, name)
+	compiled, err := glua.Compile(chunk, name)
 	if err != nil {
 		return nil, compilerError(err)
 	}
-	if err := finish(proto, scopes); err != nil {
+	if err := finish(compiled, scopes); err != nil {
 		return nil, err
 	}
-	return proto, nil
+	return vm.NewProto(compiled, operatorNamed), nil
 }
 
-// finish patches p and the functions within it:
-//   - a tail call becomes a call, so that recursion meets the stack limit (and
-//     costs memory that is bounded);
-//   - the markers that the analyzer left become the builtins they stand for;
-//   - local variables get the places where they end;
-//   - names of calls go, and slices lose their spare room.
+// operatorNamed returns the builtin that a marker stands for, which the analyzer left; nil if the text is none.
+func operatorNamed(text string) vm.LValue {
+	if fn := sandbox().operators[text]; fn != nil {
+		return fn
+	}
+	return nil
+}
+
+// finish gives p and the functions within it the places where local variables end, and refuses those that are too large.
 func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 	s.settle(p)
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
@@ -105,20 +108,6 @@ func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 			Message: "the function is too large, or uses too many variables of the functions around it; split it",
 		}
 	}
-	patchTailCalls(p)
-	for i, constant := range p.Constants {
-		if name, ok := constant.(glua.LString); ok {
-			if fn := sandbox().operators[string(name)]; fn != nil {
-				p.Constants[i] = fn
-			}
-		}
-	}
-	p.IsVarArg &^= glua.VarArgNeedsArg // declareArg has done that where it is used
-	p.DbgCalls = nil
-	p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues) // errors name variables
-	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
-	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
-	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
 	for _, inner := range p.FunctionPrototypes {
 		if err := finish(inner, s); err != nil {
 			return err
@@ -127,24 +116,13 @@ func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 	return nil
 }
 
-func patchTailCalls(p *glua.FunctionProto) {
-	for pc := 0; pc < len(p.Code); pc++ {
-		switch int(p.Code[pc] >> opcodeShift) {
-		case glua.OP_TAILCALL:
-			p.Code[pc] = p.Code[pc]&(1<<opcodeShift-1) | uint32(glua.OP_CALL)<<opcodeShift
-		case glua.OP_CLOSURE: // the words after it say where its variables are
-			pc += int(p.FunctionPrototypes[p.Code[pc]&maskBx].NumUpvalues)
-		}
-	}
-}
-
 // protoSize estimates the bytes that p holds.
-func protoSize(p *glua.FunctionProto) int {
+func protoSize(p *vm.FunctionProto) int {
 	const fixed, local, upvalue = 400, 48, 32
 	size := fixed + local*len(p.DbgLocals) + upvalue*len(p.DbgUpvalues) + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
 	for _, constant := range p.Constants {
 		size += 16 + 16 + 16 // two slices' elements, and the boxed value
-		if s, ok := constant.(glua.LString); ok {
+		if s, ok := constant.(vm.LString); ok {
 			size += len(s)
 		}
 	}

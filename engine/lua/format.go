@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // directive is one "%…" of string.format.
@@ -18,9 +18,8 @@ type directive struct {
 	verb      byte
 }
 
-func stringFormat(l *glua.LState) int {
+func stringFormat(l *vm.LState) int {
 	format := argString(l, 1)
-	m := meterOf(l)
 	t := newText(l, 0)
 	arg := 1
 	for i := 0; i < len(format); {
@@ -43,7 +42,7 @@ func stringFormat(l *glua.LState) int {
 				d.add(&t, arg)
 			}
 		}
-		m.charge(l, 1)
+		l.Charge(1)
 	}
 	l.Push(t.value())
 	return 1
@@ -51,7 +50,7 @@ func stringFormat(l *glua.LState) int {
 
 // parseDirective reads the directive whose '%' is before at, and returns where
 // it ends.
-func parseDirective(l *glua.LState, format string, at int) (directive, int) {
+func parseDirective(l *vm.LState, format string, at int) (directive, int) {
 	d := directive{precision: -1}
 	peek := func() byte {
 		if at < len(format) {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Numbers and strings of JSON.
@@ -28,9 +28,9 @@ func (d *decoder) digits() bool {
 }
 
 // digitValues are the numbers of one digit, which need no memory.
-var digitValues = func() (values [10]glua.LValue) {
+var digitValues = func() (values [10]vm.LValue) {
 	for i := range values {
-		values[i] = glua.LNumber(i)
+		values[i] = vm.LNumber(i)
 	}
 	return values
 }()
@@ -38,7 +38,7 @@ var digitValues = func() (values [10]glua.LValue) {
 // exactDigits are so many that they surely fit a double.
 const exactDigits = 15
 
-func (d *decoder) number() (glua.LValue, error) {
+func (d *decoder) number() (vm.LValue, error) {
 	digits, integer, err := d.digitsOfNumber()
 	if err != nil {
 		return nil, err
@@ -48,9 +48,9 @@ func (d *decoder) number() (glua.LValue, error) {
 	}
 	if integer && len(digits) <= exactDigits {
 		n, err := strconv.ParseInt(digits, 10, 64)
-		return glua.LNumber(n), err
+		return vm.LNumber(n), err
 	}
-	return glua.LNumber(d.float(digits)), nil
+	return vm.LNumber(d.float(digits)), nil
 }
 
 // float reads a number that digitsOfNumber has found to be one. More digits than a double
@@ -59,7 +59,7 @@ func (d *decoder) float(digits string) float64 {
 	const quick = 24
 	m := d.meter
 	if len(digits) > quick {
-		m.pay(min(len(digits), longNumeral))
+		m.Pay(min(len(digits), longNumeral))
 	}
 	if digits[0] == '-' {
 		return -m.parseDecimal(digits[1:])
@@ -199,7 +199,7 @@ var plainText = func() (plain [256]bool) {
 // is charged as what is read a second time.
 func (d *decoder) escaped(start, end int) (string, error) {
 	defer func(at int) { d.at, d.paid = at, at }(d.at)
-	d.meter.made(end - start)
+	d.meter.Made(end - start)
 	out := make([]byte, 0, end-start)
 	for d.at, d.paid = start, start; d.at < end; {
 		plain := plainUpTo(d.in[:end], d.at)

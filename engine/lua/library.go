@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -49,7 +48,7 @@ func InLibrary(name string, err *script.Error) *script.Error {
 const requiredBytes = 512
 
 // value returns what the library gives in the call.
-func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
+func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 	c := callOf(l)
 	value, known := c.required[t.name]
 	switch {
@@ -58,7 +57,7 @@ func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
 	case known:
 		return value
 	case c.required == nil:
-		c.required = map[string]glua.LValue{}
+		c.required = map[string]vm.LValue{}
 		meterOf(l).make(l, requiredBytes)
 	}
 	c.required[t.name] = nil
@@ -68,11 +67,11 @@ func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
 		}
 	}()
 	meterOf(l).make(l, closureBytes+tableBytes)
-	l.Push(&glua.LFunction{Proto: t.proto, Env: t.environment(c)})
+	l.Push(&vm.LFunction{Proto: t.proto, Env: t.environment(c)})
 	l.Call(0, 1)
 	value = l.Get(-1)
 	l.Pop(1)
-	if value == glua.LNil {
+	if value == vm.LNil {
 		l.RaiseError("the library '%s' returned nothing: it has to end with return and a table", t.name)
 	}
 	c.required[t.name] = value
@@ -80,8 +79,8 @@ func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
 }
 
 // environment returns the globals of the library in the call.
-func (t *tenantLibrary) environment(c *call) *glua.LTable {
-	env := c.l.CreateTable(0, 4)
+func (t *tenantLibrary) environment(c *call) *vm.LTable {
+	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
 	if t.usesEnv {
 		env.RawSetString("_G", env)
@@ -107,18 +106,4 @@ func libraryPosition(text string) string {
 		return ""
 	}
 	return name + strings.TrimPrefix(position, chunkName)
-}
-
-// inLibrary returns the position of the innermost function of a traceback, if it is one of a library; else "".
-func inLibrary(trace string) string {
-	for line := range strings.Lines(trace) {
-		line = strings.TrimPrefix(line, "\t")
-		if strings.HasPrefix(line, chunkName+":") {
-			return ""
-		}
-		if position := libraryPosition(line); position != "" {
-			return position
-		}
-	}
-	return ""
 }

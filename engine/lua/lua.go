@@ -1,31 +1,12 @@
 package lua
 
 import (
-	"sync"
-
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 )
 
 // Name is the engine's name in a version.
 const Name = "lua"
-
-// maxArrayIndex is where a table's array part ends; keys from there on live in
-// its hash. One assignment to a high index would otherwise allocate up to it.
-const maxArrayIndex = 8192
-
-// setLibraryLimits sets what gopher-lua keeps in variables of its package. It
-// must happen before any state or source is touched.
-var setLibraryLimits = sync.OnceFunc(func() {
-	glua.MaxArrayIndex = maxArrayIndex
-	countAllocations()
-	quicken()
-	findFrames()
-	keepSigns()
-	compareTexts()
-})
 
 // Engine compiles and runs Lua. It is safe for concurrent use.
 type Engine struct {
@@ -38,7 +19,6 @@ type Engine struct {
 // New returns an engine. It needs no closing: while no call runs, it has no
 // goroutine, at the latest 100 ms after the last one.
 func New() *Engine {
-	setLibraryLimits()
 	return &Engine{pool: newPool()}
 }
 

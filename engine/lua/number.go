@@ -45,7 +45,7 @@ func (m *meter) trim(s string) string {
 	s = s[m.count(s, isSpace):]
 	end := len(s)
 	for end > 0 && isSpace(s[end-1]) {
-		if end--; end%paidAtOnce == 0 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		if end--; end%paidAtOnce == 0 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			break
 		}
 	}
@@ -122,7 +122,7 @@ func (m *meter) shorten(s string) string {
 	scale, fraction, more := 0, false, false
 	at := 0
 	for ; at < len(s) && s[at]|0x20 != 'e'; at++ {
-		if at%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		if at%paidAtOnce == paidAtOnce-1 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			return "0" // the call is over
 		}
 		c := s[at]
@@ -206,7 +206,7 @@ func digitOf(c byte) int {
 // parseInteger reads an integer in a base from 2 to 36. It charges for the text.
 func (m *meter) parseInteger(s string, base int) (float64, bool) {
 	s = m.trim(s)
-	m.pay(len(s) % paidAtOnce / digitsPerInstruction)
+	m.Pay(len(s) % paidAtOnce / digitsPerInstruction)
 	digits, negative := strings.CutPrefix(s, "-")
 	if !negative {
 		digits = strings.TrimPrefix(s, "+")
@@ -221,7 +221,7 @@ func (m *meter) parseInteger(s string, base int) (float64, bool) {
 	exact, fits := uint64(0), true // which rounds once
 	for i := range len(digits) {
 		d := digitOf(digits[i])
-		if d < 0 || d >= base || i%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		if d < 0 || d >= base || i%paidAtOnce == paidAtOnce-1 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			return 0, false
 		}
 		f = f*float64(base) + float64(d)

@@ -2,9 +2,10 @@ package lua
 
 import (
 	"strings"
-	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // As Lua does, errors name the variable whose value is wrong: "attempt to call field 'execute' (a nil value)". The code of
@@ -29,11 +30,11 @@ const (
 
 // named returns "field 'execute' (a nil value)" for the i-th argument of the builtin that runs, which is an operand of the
 // instruction that called it, or "a nil value" if it has no name. more is added behind the type.
-func named(l *glua.LState, i int, more string) string {
+func named(l *vm.LState, i int, more string) string {
 	v := l.Get(i)
 	text := "a " + valueName(v) + " value"
 	if of := operandVariable(l, i, v); of.kind != "" {
-		return of.kind + " '" + keyText(glua.LString(of.name)) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
+		return of.kind + " '" + keyText(vm.LString(of.name)) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
 	}
 	if more == "" {
 		return text
@@ -49,20 +50,20 @@ func suffix(before, text string) string {
 }
 
 // operandVariable returns where v came from, which is the i-th argument of the builtin that runs.
-func operandVariable(l *glua.LState, i int, v glua.LValue) variable {
-	current := *(**callFrame)(unsafe.Add(unsafe.Pointer(l), stateLayout.frame))
+func operandVariable(l *vm.LState, i int, v vm.LValue) variable {
+	current := l.Frame()
 	caller := current.Parent
 	if caller == nil || caller.Fn == nil || caller.Fn.IsG || caller.Pc < 1 {
 		return variable{}
 	}
 	p, pc := caller.Fn.Proto, caller.Pc-1
 	const codePerInstruction = 16
-	if !meterOf(l).pay(pc / codePerInstruction) {
+	if !meterOf(l).Pay(pc / codePerInstruction) {
 		return variable{}
 	}
 	reg, ok := operandRegister(p.Code[pc], i, current.Fn)
-	values := registers(l)
-	if !ok || caller.LocalBase+reg >= len(values) || values[caller.LocalBase+reg] != v { // a metamethod changed it
+	values := l.Registers()
+	if !ok || caller.Base+reg >= len(values) || values[caller.Base+reg] != v { // a metamethod changed it
 		return variable{}
 	}
 	c := code{p, callOf(l).program}
@@ -70,9 +71,9 @@ func operandVariable(l *glua.LState, i int, v glua.LValue) variable {
 }
 
 // operandRegister returns the register of the i-th argument of a builtin that the instruction called.
-func operandRegister(instruction uint32, i int, fn *glua.LFunction) (reg int, ok bool) {
-	a, b, c := int(instruction>>shiftA)&maskA, int(instruction&maskBC), int(instruction>>shiftC)&maskBC
-	switch int(instruction >> opcodeShift) {
+func operandRegister(instruction vm.Instruction, i int, fn *vm.LFunction) (reg int, ok bool) {
+	a, b, c := instruction.A(), instruction.B(), instruction.C()
+	switch instruction.Op() {
 	case glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SELF, glua.OP_UNM:
 		return b, i == 1
 	case glua.OP_SETTABLE, glua.OP_SETTABLEKS:
@@ -81,7 +82,7 @@ func operandRegister(instruction uint32, i int, fn *glua.LFunction) (reg int, ok
 		if i == 2 {
 			b = c
 		}
-		return b, b&constantOperand == 0
+		return b, b&vm.K == 0
 	case glua.OP_CALL:
 		if operators := sandbox().operators; fn == operators[concatOperator] || fn == operators[lengthOperator] {
 			return a + i, true
@@ -93,7 +94,7 @@ func operandRegister(instruction uint32, i int, fn *glua.LFunction) (reg int, ok
 
 // code is a function of a program.
 type code struct {
-	*glua.FunctionProto
+	*vm.FunctionProto
 	program *program
 }
 
@@ -107,14 +108,14 @@ func (c code) variable(pc, reg int) variable {
 		return variable{}
 	}
 	instruction := c.Code[at]
-	from, key := int(instruction&maskBC), int(instruction>>shiftC)&maskBC
-	switch int(instruction >> opcodeShift) {
+	from, key := instruction.B(), instruction.C()
+	switch instruction.Op() {
 	case glua.OP_MOVE, glua.OP_MOVEN:
 		if from < reg {
 			return c.variable(at, from)
 		}
 	case glua.OP_GETGLOBAL:
-		return variable{kind: kindGlobal, name: c.constant(int(instruction & maskBx))}
+		return variable{kind: kindGlobal, name: c.constant(instruction.Bx())}
 	case glua.OP_GETUPVAL:
 		if from < len(c.DbgUpvalues) {
 			return c.named(kindUpvalue, c.DbgUpvalues[from])
@@ -122,7 +123,7 @@ func (c code) variable(pc, reg int) variable {
 	case glua.OP_GETTABLE, glua.OP_GETTABLEKS:
 		return c.member(kindField, at, from, key)
 	case glua.OP_SELF:
-		if reg == int(instruction>>shiftA)&maskA {
+		if reg == instruction.A() {
 			return c.member(kindMethod, at, from, key)
 		}
 		return c.variable(at, from)
@@ -130,7 +131,7 @@ func (c code) variable(pc, reg int) variable {
 	return variable{}
 }
 
-// local returns the name of the local variable in the register. (LFunction.LocalName misses one that was just declared.)
+// local returns the name of the local variable in the register.
 func (c code) local(pc, reg int) (name string, ok bool) {
 	for _, l := range c.DbgLocals {
 		switch {
@@ -148,15 +149,15 @@ func (c code) local(pc, reg int) (name string, ok bool) {
 
 // member returns the variable of a member with a constant name. In the first line of a loop, the instruction before loads it.
 func (c code) member(kind string, at, from, key int) variable {
-	if key&constantOperand == 0 && at > 0 && int(c.Code[at]>>opcodeShift) == glua.OP_GETTABLEKS {
-		if load := c.Code[at-1]; int(load>>opcodeShift) == glua.OP_LOADK && int(load>>shiftA)&maskA == key {
-			return variable{kind: kind, name: c.constant(int(load & maskBx)), of: new(c.variable(at, from))}
+	if key&vm.K == 0 && at > 0 && c.Code[at].Op() == glua.OP_GETTABLEKS {
+		if load := c.Code[at-1]; load.Op() == glua.OP_LOADK && load.A() == key {
+			return variable{kind: kind, name: c.constant(load.Bx()), of: new(c.variable(at, from))}
 		}
 	}
-	if key&constantOperand == 0 {
+	if key&vm.K == 0 {
 		return variable{}
 	}
-	name, ok := c.Constants[key&^constantOperand].(glua.LString)
+	name, ok := c.Constants[key&^vm.K].(vm.LString)
 	if !ok {
 		return variable{}
 	}
@@ -172,7 +173,7 @@ func (c code) named(kind, name string) variable {
 }
 
 func (c code) constant(i int) string {
-	name, _ := c.Constants[i].(glua.LString)
+	name, _ := c.Constants[i].(vm.LString)
 	return string(name)
 }
 
@@ -181,9 +182,9 @@ func (c code) assignment(pc, reg int) int {
 	last, target := -1, 0
 	for at := 0; at < pc; at++ {
 		instruction := c.Code[at]
-		a, b := int(instruction>>shiftA)&maskA, int(instruction&maskBC)
+		a, b := instruction.A(), instruction.B()
 		assigns := false
-		switch op := int(instruction >> opcodeShift); op {
+		switch instruction.Op() {
 		case glua.OP_LOADNIL:
 			assigns = a <= reg && reg <= b
 		case glua.OP_TFORLOOP:
@@ -195,12 +196,12 @@ func (c code) assignment(pc, reg int) int {
 		case glua.OP_FORLOOP, glua.OP_FORPREP:
 			assigns = reg >= a && reg <= a+3
 		case glua.OP_JMP:
-			if to := at + 1 + int(instruction&maskBx) - maxJump; to > at && to <= pc {
+			if to := at + 1 + instruction.Jump(); to > at && to <= pc {
 				target = max(target, to)
 			}
 		case glua.OP_CLOSURE:
 			assigns = reg == a
-			at += int(c.FunctionPrototypes[instruction&maskBx].NumUpvalues)
+			at += c.ClosureAt(at).NumUpvalues
 		case glua.OP_SETGLOBAL, glua.OP_SETUPVAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS, glua.OP_EQ, glua.OP_LT, glua.OP_LE,
 			glua.OP_TEST, glua.OP_RETURN, glua.OP_SETLIST, glua.OP_CLOSE, glua.OP_NOP:
 		default:
@@ -216,18 +217,15 @@ func (c code) assignment(pc, reg int) int {
 	return last
 }
 
-// maxJump is what is added to the distance of a jump, so that it is not negative.
-const maxJump = (1<<18 - 1) >> 1
-
 // hint suggests the name of a builtin if the variable of the value looks like a misspelled one.
-func hint(value glua.LValue, v variable) string {
+func hint(value vm.LValue, v variable) string {
 	var near string
 	switch {
-	case !isNil(value):
+	case !vm.IsNil(value):
 	case v.kind == kindGlobal:
 		near = nearest(v.name, sandbox().base)
 	case v.of != nil && v.of.kind == kindGlobal:
-		if lib, ok := sandbox().base.RawGetString(v.of.name).(*glua.LUserData); ok && isLibrary(lib) {
+		if lib, ok := sandbox().base.RawGetString(v.of.name).(*vm.LUserData); ok && isLibrary(lib) {
 			if near = nearest(v.name, lib.Value.(library).members); near != "" {
 				near = v.of.name + "." + near
 			}
@@ -240,9 +238,9 @@ func hint(value glua.LValue, v variable) string {
 }
 
 // nearest returns the key of the table that differs least from the name; "" if none is similar.
-func nearest(name string, table *glua.LTable) (near string) {
+func nearest(name string, table *vm.LTable) (near string) {
 	least := 0
-	table.ForEach(func(k, _ glua.LValue) {
+	table.ForEach(func(k, _ vm.LValue) {
 		key := k.String()
 		if !Similar(name, key) {
 			return

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -114,7 +115,7 @@ func TestNumerals(t *testing.T) {
 		}
 		return string(text)
 	}
-	m := &meter{left: math.MaxInt64}
+	m := &meter{Meter: vm.Meter{Left: math.MaxInt64}}
 	for range 2_000 {
 		most := []int{3, 20, 400, 3000}[r.IntN(4)]
 		s := digits(most, "0123456789") + "1" + digits(most, "0123456789")

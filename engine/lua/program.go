@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -138,7 +137,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 
 // kept returns a copy of what the caller may change once the call is over. It is counted.
 func (m *meter) kept(text []byte) string {
-	m.made(stringBytes + len(text))
+	m.Made(stringBytes + len(text))
 	return string(text)
 }
 
@@ -152,8 +151,8 @@ func (m *meter) invalid(field string, err error) error {
 }
 
 // environment returns the globals of a call.
-func (p *program) environment(c *call) *glua.LTable {
-	env := c.l.CreateTable(0, 4)
+func (p *program) environment(c *call) *vm.LTable {
+	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
 	if p.usesEnv {
 		env.RawSetString("_G", env)
@@ -185,7 +184,7 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 		}
 		o := lazyOf(globals)
 		for i := range o.members {
-			if i%skipped == skipped-1 && !s.meter.pay(0) {
+			if i%vm.Skipped == vm.Skipped-1 && !s.meter.Pay(0) {
 				return s.meter.stopError()
 			}
 			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))

@@ -3,9 +3,10 @@ package lua
 import (
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Syntax is the tree and the tokens of a source, for programs that look at scripts and do not run them.
@@ -47,11 +48,11 @@ func HasGlobal(name string) bool { return sandbox().hasGlobal(name) }
 
 // HasMember reports whether the global variable is a library, and whether it has the member.
 func HasMember(global, member string) (isLib, has bool) {
-	ud, _ := sandbox().base.RawGetString(global).(*glua.LUserData)
+	ud, _ := sandbox().base.RawGetString(global).(*vm.LUserData)
 	if ud == nil || !isLibrary(ud) {
 		return false, false
 	}
-	return true, ud.Value.(library).members.RawGetString(member) != glua.LNil
+	return true, ud.Value.(library).members.RawGetString(member) != vm.LNil
 }
 
 // NearestGlobal returns the global variable whose name differs least from the name; "" if none is similar.
@@ -59,7 +60,7 @@ func NearestGlobal(name string) string { return nearest(name, sandbox().base) }
 
 // NearestMember is NearestGlobal for a member of a library.
 func NearestMember(global, member string) string {
-	ud, _ := sandbox().base.RawGetString(global).(*glua.LUserData)
+	ud, _ := sandbox().base.RawGetString(global).(*vm.LUserData)
 	if ud == nil || !isLibrary(ud) {
 		return ""
 	}
