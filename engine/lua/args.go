@@ -100,9 +100,8 @@ func argNumber(l *vm.LState, n int) float64 {
 	case vm.LNumber:
 		return float64(v)
 	case vm.LString:
-		f, ok := textNumber(l, v)
-		if ok {
-			return f
+		if f, ok := textNumber(l, v); ok {
+			return float64(f)
 		}
 	}
 	typeError(l, n, "number")
@@ -110,11 +109,10 @@ func argNumber(l *vm.LState, n int) float64 {
 }
 
 // textNumber returns the number that a string is, if it is one.
-func textNumber(l *vm.LState, v vm.LString) (float64, bool) {
-	m := meterOf(l)
-	f, ok := m.parseNumber(string(v))
+func textNumber(l *vm.LState, v vm.LString) (vm.LNumber, bool) {
+	f, ok := meterOf(l).parseNumber(string(v))
 	l.Charge(0) // fails here if the budget is why reading did
-	return f, ok
+	return vm.LNumber(f), ok
 }
 
 // argInt returns a number cut to an integer; what is beyond 2^53 counts as 2^53,

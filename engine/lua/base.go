@@ -291,7 +291,8 @@ func baseTonumber(l *vm.LState) int {
 		if base < 2 || base > 36 {
 			argError(l, 2, "base out of range")
 		}
-		pushNumberOrNil(l)(meterOf(l).parseInteger(s, base))
+		f, ok := meterOf(l).parseInteger(s, base)
+		pushNumberOrNil(l)(vm.LNumber(f), ok)
 		return 1
 	}
 	switch v := v.(type) {
@@ -305,10 +306,10 @@ func baseTonumber(l *vm.LState) int {
 	return 1
 }
 
-func pushNumberOrNil(l *vm.LState) func(float64, bool) {
-	return func(f float64, ok bool) {
+func pushNumberOrNil(l *vm.LState) func(vm.LNumber, bool) {
+	return func(f vm.LNumber, ok bool) {
 		if ok {
-			l.Push(vm.LNumber(f))
+			l.Push(f)
 		} else {
 			l.Push(vm.LNil)
 		}

@@ -5,6 +5,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -28,13 +29,21 @@ const (
 	kindMethod  = "method"
 )
 
-// named returns "field 'execute' (a nil value)" for the i-th argument of the builtin that runs, which is an operand of the
-// instruction that called it, or "a nil value" if it has no name. more is added behind the type.
-func named(l *vm.LState, i int, more string) string {
-	v := l.Get(i)
-	text := "a " + valueName(v) + " value"
+// named is described for the i-th argument of the builtin that runs, which is an operand of the instruction that called
+// it.
+func named(l *vm.LState, i int) string { return described(l, i, l.Get(i), nil) }
+
+// described returns "field 'execute' (a nil value)" for the i-th operand of an instruction, or "a nil value" if it has no
+// name. The key that it was asked for, if any, is added behind the type.
+func described(l *vm.LState, i int, v, key vm.LValue) string {
+	text, more := "a "+valueName(v)+" value", ""
+	if b, ok := key.(vm.LBool); ok {
+		more = "key '" + b.String() + "'"
+	} else if key != nil {
+		more = "key '" + keyText(key) + "'"
+	}
 	if of := operandVariable(l, i, v); of.kind != "" {
-		return of.kind + " '" + keyText(vm.LString(of.name)) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
+		return of.kind + " '" + hostapi.KeyText(of.name) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
 	}
 	if more == "" {
 		return text
@@ -49,10 +58,14 @@ func suffix(before, text string) string {
 	return before + text
 }
 
-// operandVariable returns where v came from, which is the i-th argument of the builtin that runs.
+// operandVariable returns where v came from, which is the i-th operand of an instruction, or of the one that called the
+// builtin that runs.
 func operandVariable(l *vm.LState, i int, v vm.LValue) variable {
 	current := l.Frame()
-	caller := current.Parent
+	caller := current
+	if current != nil && current.Fn.IsG {
+		caller = current.Parent
+	}
 	if caller == nil || caller.Fn == nil || caller.Fn.IsG || caller.Pc < 1 {
 		return variable{}
 	}

@@ -30,7 +30,7 @@ func lengthByMeta(l *vm.LState, v vm.LValue) int {
 	}
 	t, ok := v.(*vm.LTable)
 	if !ok {
-		l.RaiseError("attempt to get length of %s", named(l, 1, ""))
+		l.RaiseError("attempt to get length of %s", named(l, 1))
 	}
 	l.Push(vm.LNumber(border(t)))
 	return 1
@@ -102,7 +102,7 @@ func concatByMeta(l *vm.LState, n int) int {
 			if isText(left) {
 				culprit = i + 1
 			}
-			l.RaiseError("attempt to concatenate %s", named(l, culprit, ""))
+			l.RaiseError("attempt to concatenate %s", named(l, culprit))
 		}
 		l.Push(fn)
 		l.Push(left)

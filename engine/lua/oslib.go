@@ -55,7 +55,7 @@ func osTime(l *vm.LState) int {
 			return max(-maxTimeField, min(toInt(float64(v)), maxTimeField))
 		case vm.LString:
 			if f, ok := textNumber(l, v); ok {
-				return max(-maxTimeField, min(toInt(f), maxTimeField))
+				return max(-maxTimeField, min(toInt(float64(f)), maxTimeField))
 			}
 		}
 		if otherwise < 0 {

@@ -25,7 +25,6 @@ type box struct {
 	lazyMeta       *vm.LTable // marks a table as a lazy object
 	requestMeta    *vm.LTable // marks a table as a request that was lazy
 	nullsMeta      *vm.LTable // marks a table that was lazy and has null members; it may be a request
-	plainMeta      *vm.LTable // of nil, booleans, numbers and functions
 	null           *vm.LUserData
 	kube           *vm.LUserData // the library, which scripts get by require alone
 	names          map[*vm.LFunction]string
@@ -33,9 +32,6 @@ type box struct {
 	ipairsNext, pairsNext, libraryNext *vm.LFunction
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*vm.LFunction
-	refusals  map[string]*vm.LFunction
-
-	keyRefusal *vm.LFunction
 }
 
 // library is what the userdata of a library holds.
@@ -73,15 +69,11 @@ func newBox() *box {
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
-	b.refusals, b.keyRefusal = refusals(), keyRefusal()
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.requestMeta.RawSetString("__index", builtin(requestIndex))
 	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
 	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
-	b.plainMeta = newTable()
-	b.refuse(b.plainMeta)
-	b.refuseKeys(b.plainMeta, "__index", "__newindex")
 	b.envMeta = protected(b.base)
 	b.bareEnv = newTable()
 	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
@@ -90,13 +82,6 @@ func newBox() *box {
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
 	b.strings = b.library("string", stringFunctions(), nil)
 	b.stringMeta = protected(b.strings)
-	b.refuse(b.stringMeta)
-	b.refuseKeys(b.stringMeta, "__newindex")
-	for event, fn := range arithmetic() {
-		b.stringMeta.RawSetString(event, fn)
-		b.plainMeta.RawSetString(event, fn)
-		b.null.Metatable.RawSetString(event, fn)
-	}
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
@@ -163,28 +148,11 @@ func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values
 		l.RaiseError("the library %s is read-only", name)
 		return 0
 	}))
-	b.refuse(meta)
 	return members, &vm.LUserData{Value: library{members}, Metatable: meta}
-}
-
-// refuse adds the refusals to a metatable.
-func (b *box) refuse(meta *vm.LTable) {
-	for event, fn := range b.refusals {
-		meta.RawSetString(event, fn)
-	}
-}
-
-// refuseKeys adds the refusal of members to a metatable.
-func (b *box) refuseKeys(meta *vm.LTable, events ...string) {
-	for _, event := range events {
-		meta.RawSetString(event, b.keyRefusal)
-	}
 }
 
 func (b *box) nullMeta() *vm.LTable {
 	meta := newTable()
-	b.refuse(meta)
-	b.refuseKeys(meta, "__index", "__newindex")
 	meta.RawSetString("__metatable", vm.LFalse)
 	meta.RawSetString("__tostring", builtin(func(l *vm.LState) int {
 		l.Push(vm.LString("null"))

@@ -37,10 +37,8 @@ func newState(tenant string) *state {
 	s.meter.Control = &s.meter
 	s.l = vm.NewState(&s.meter.Meter, vm.Options{Calls: callStackSize, Values: registrySize, MaxValues: registryMaxSize, Grow: registryGrowStep})
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
-	for _, t := range []vm.LValueType{vm.LTNil, vm.LTBool, vm.LTNumber, vm.LTFunction, vm.LTThread} {
-		s.l.G.Metatables[t] = sandbox().plainMeta
-	}
-	s.l.G.Metatables[vm.LTString] = sandbox().stringMeta
+	g := s.l.G
+	g.Strings, g.Number, g.Describe = sandbox().stringMeta, textNumber, described
 	return s
 }
 

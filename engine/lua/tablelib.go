@@ -145,7 +145,7 @@ func lessThan(l *vm.LState, m *meter, a, b vm.LValue) bool {
 	if a, ok := a.(vm.LString); ok {
 		if b, ok := b.(vm.LString); ok {
 			m.chargeBytes(l, min(len(a), len(b), pieceBytes))
-			return m.compare(string(a), string(b)) < 0
+			return m.Compare(string(a), string(b)) < 0
 		}
 	}
 	return l.LessThan(a, b)

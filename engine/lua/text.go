@@ -39,9 +39,6 @@ func stringOf(buf []byte) vm.LString {
 	return vm.LString(unsafe.String(unsafe.SliceData(buf), len(buf)))
 }
 
-// bytesOf returns what s consists of; nobody may change it.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
 // text is a string that a builtin puts together. It is bounded, counted and paid for as it
 // grows, so that a builtin that fails has cost as much as one that does not.
 type text struct {
@@ -215,15 +212,4 @@ func (m *meter) count(s string, is func(c byte) bool) int {
 	}
 	m.Pay(n % paidAtOnce / digitsPerInstruction)
 	return n
-}
-
-// compare is strings.Compare, and charges for what is long.
-func (m *meter) compare(a, b string) int {
-	for len(a) > pieceBytes && len(b) > pieceBytes {
-		if c := strings.Compare(a[:pieceBytes], b[:pieceBytes]); c != 0 || !m.Pay(pieceBytes/bytesPerInstruction) {
-			return c
-		}
-		a, b = a[pieceBytes:], b[pieceBytes:]
-	}
-	return strings.Compare(a, b)
 }

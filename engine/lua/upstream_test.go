@@ -34,7 +34,7 @@ var upstream = map[string]string{
 	"_lua5.1-tests/closure.lua":    "attempt to index global 'coroutine' (a nil value, key 'yield') (line 168)",
 	"_lua5.1-tests/constructs.lua": "attempt to index global 'debug' (a nil value, key 'getinfo') (line 189)",
 	"_lua5.1-tests/db.lua":         "attempt to index global 'debug' (a nil value, key 'getinfo') (line 25)",
-	"_lua5.1-tests/errors.lua":     "20 39 40 1 42 1 43 44 20 12 12 bad argument #1 to 'string.find' (string expected, got boolean) (line 12)",
+	"_lua5.1-tests/errors.lua":     "20 39 40 1 42 1 43 44 20 12 bad argument #1 to 'string.find' (string expected, got boolean) (line 12)",
 	"_lua5.1-tests/events.lua":     "'tostring' must return a string (line 22)",
 	"_lua5.1-tests/files.lua":      "attempt to call field 'tmpname' (a nil value) (line 1)",
 	"_lua5.1-tests/gc.lua":         "the call made more than 65536 KiB of strings, tables and functions (line 93)",

@@ -63,7 +63,7 @@ func (ls *LState) callable(start, args int) (*LFunction, int) {
 	v := ls.reg[start]
 	fn, ok := ls.metaOf(v, "__call").(*LFunction)
 	if !ok {
-		ls.RaiseError("attempt to call a %s value", word(v))
+		ls.refuse("call", 1, v, nil)
 	}
 	top := start + 1 + args
 	ls.need(top + 1)

@@ -1,8 +1,6 @@
 package vm
 
 import (
-	"math"
-
 	glua "github.com/yuin/gopher-lua"
 )
 
@@ -104,12 +102,10 @@ func (ls *LState) execute(last *Frame) {
 					continue
 				}
 			case *LUserData:
-				if of.Metatable != nil {
-					if index, ok := of.Metatable.index(); ok {
-						if v := index.name(string(name)); v != nil && isName {
-							r[a] = v
-							continue
-						}
+				if index, ok := of.Metatable.index(); ok && isName {
+					if v := index.name(string(name)); v != nil {
+						r[a] = v
+						continue
 					}
 				}
 			}
@@ -145,12 +141,10 @@ func (ls *LState) execute(last *Frame) {
 			of, key := r[i.B()], rk(r, constants, i.C())
 			name, isName := key.(LString)
 			if _, ok := of.(LString); ok && isName {
-				if meta := ls.G.Metatables[LTString]; meta != nil {
-					if index, ok := meta.index(); ok {
-						if v := index.name(string(name)); v != nil {
-							r[a], r[a+1] = v, of
-							continue
-						}
+				if index, ok := ls.G.Strings.index(); ok {
+					if v := index.name(string(name)); v != nil {
+						r[a], r[a+1] = v, of
+						continue
 					}
 				}
 			}
@@ -161,7 +155,7 @@ func (ls *LState) execute(last *Frame) {
 			x, ok := left.(LNumber)
 			y, ok2 := right.(LNumber)
 			if !ok || !ok2 {
-				v := ls.arithmetic(events[i.Op()-glua.OP_ADD], left, right)
+				v := ls.arithmetic(i.Op(), left, right)
 				ls.reg[cf.Base+a] = v
 				continue
 			}
@@ -172,12 +166,8 @@ func (ls *LState) execute(last *Frame) {
 				x -= y
 			case glua.OP_MUL:
 				x *= y
-			case glua.OP_DIV:
-				x /= y
-			case glua.OP_MOD:
-				x = LNumber(Modulo(float64(x), float64(y)))
 			default:
-				x = LNumber(math.Pow(float64(x), float64(y)))
+				x = calculate(i.Op(), x, y)
 			}
 			r[a] = ls.numbers.value(x)
 		case glua.OP_UNM:
@@ -297,11 +287,11 @@ func rk(r, constants []LValue, n int) LValue {
 	return r[n]
 }
 
-// events are the metamethods of operators of numbers, from OP_ADD on.
-var events = [...]string{"__add", "__sub", "__mul", "__div", "__mod", "__pow"}
-
 // index returns the table that __index says.
 func (t *LTable) index() (*LTable, bool) {
+	if t == nil {
+		return nil, false
+	}
 	v, ok := t.name("__index").(*LTable)
 	return v, ok
 }

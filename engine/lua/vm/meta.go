@@ -1,6 +1,10 @@
 package vm
 
-import "math"
+import (
+	"math"
+
+	glua "github.com/yuin/gopher-lua"
+)
 
 // maxLoop is how many tables __index may lead through.
 const maxLoop = 100
@@ -20,8 +24,10 @@ func (ls *LState) Metatable(v LValue) *LTable {
 		return v.Metatable
 	case *LUserData:
 		return v.Metatable
+	case LString:
+		return ls.G.Strings
 	}
-	return ls.G.Metatables[v.Type()]
+	return nil
 }
 
 // metaOf returns the metamethod of a value; nil if it has none.
@@ -63,7 +69,7 @@ func (ls *LState) GetTable(of, key LValue) LValue {
 		switch next := ls.metaOf(of, "__index").(type) {
 		case nil:
 			if !isTable {
-				ls.RaiseError("attempt to index a %s value", word(of))
+				ls.refuse("index", 1, of, key)
 			}
 			return LNil
 		case *LFunction:
@@ -91,7 +97,7 @@ func (ls *LState) member(of LValue, name string, key LValue) LValue {
 		switch next := ls.metaOf(of, "__index").(type) {
 		case nil:
 			if !isTable {
-				ls.RaiseError("attempt to index a %s value", word(of))
+				ls.refuse("index", 1, of, key)
 			}
 			return LNil
 		case *LFunction:
@@ -134,7 +140,7 @@ func (ls *LState) setTable(of, key, v LValue) {
 		switch next := ls.metaOf(of, "__newindex").(type) {
 		case nil:
 			if !isTable {
-				ls.RaiseError("attempt to index a %s value", word(of))
+				ls.refuse("index", 1, of, key)
 			}
 			ls.set(t, key, v)
 			return
@@ -153,33 +159,70 @@ func (ls *LState) setTable(of, key, v LValue) {
 	ls.RaiseError("loop in settable")
 }
 
+// refuse raises an error about an operand, which was asked for the key if there is one.
+func (ls *LState) refuse(what string, operand int, v, key LValue) {
+	ls.RaiseError("attempt to %s %s", what, ls.G.Describe(ls, operand, v, key))
+}
+
+// number returns an operand of an operator of numbers.
+func (ls *LState) number(v LValue) (LNumber, bool) {
+	switch v := v.(type) {
+	case LNumber:
+		return v, true
+	case LString:
+		return ls.G.Number(ls, v)
+	}
+	return 0, false
+}
+
 // arithmetic is a op b of values that are not both numbers.
-func (ls *LState) arithmetic(event string, a, b LValue) LValue {
-	fn, ok := ls.metaOf(a, event).(*LFunction)
-	if !ok {
-		fn, ok = ls.metaOf(b, event).(*LFunction)
+func (ls *LState) arithmetic(op int, a, b LValue) LValue {
+	x, ok := ls.number(a)
+	y, ok2 := ls.number(b)
+	if ok && ok2 {
+		return calculate(op, x, y)
 	}
-	if !ok {
-		culprit := a
-		if _, ok := a.(LNumber); ok {
-			culprit = b
-		}
-		ls.RaiseError("attempt to perform arithmetic on a %s value", word(culprit))
+	event := [...]string{"__add", "__sub", "__mul", "__div", "__mod", "__pow"}[op-glua.OP_ADD]
+	fn, found := ls.metaOf(a, event).(*LFunction)
+	if !found {
+		fn, found = ls.metaOf(b, event).(*LFunction)
 	}
-	return ls.callMeta(fn, a, b)
+	switch {
+	case found:
+		return ls.callMeta(fn, a, b)
+	case ok:
+		ls.refuse("perform arithmetic on", 2, b, nil)
+	}
+	ls.refuse("perform arithmetic on", 1, a, nil)
+	return nil
+}
+
+func calculate(op int, x, y LNumber) LNumber {
+	switch op {
+	case glua.OP_ADD:
+		return x + y
+	case glua.OP_SUB:
+		return x - y
+	case glua.OP_MUL:
+		return x * y
+	case glua.OP_DIV:
+		return x / y
+	case glua.OP_MOD:
+		return LNumber(Modulo(float64(x), float64(y)))
+	}
+	return LNumber(math.Pow(float64(x), float64(y)))
 }
 
 // negative is -v of what is no number.
 func (ls *LState) negative(v LValue) LValue {
+	if n, ok := ls.number(v); ok {
+		return -n
+	}
 	fn, ok := ls.metaOf(v, "__unm").(*LFunction)
 	if !ok {
-		ls.RaiseError("attempt to perform arithmetic on a %s value", word(v))
+		ls.refuse("perform arithmetic on", 1, v, nil)
 	}
-	top := ls.top
-	ls.Push(fn)
-	ls.Push(v)
-	ls.call(top, 1, 1, top)
-	return ls.pop()
+	return ls.callMeta(fn, v, v)
 }
 
 // Modulo is the operator %: what is left has the sign of b.

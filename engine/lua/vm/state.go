@@ -17,8 +17,13 @@ type Options struct {
 type Global struct {
 	// CurrentThread is the one that runs; nil if none has ever run.
 	CurrentThread *LState
-	// Metatables are those of values that are neither tables nor userdata, by type.
-	Metatables [types]*LTable
+	// Strings is the metatable of strings; nil if they have none.
+	Strings *LTable
+	// Number reads a string that is an operand of an operator of numbers; ok is false if it is none.
+	Number func(ls *LState, text LString) (n LNumber, ok bool)
+	// Describe says what is wrong with an operand of the instruction that is executed, the first or the second: its name
+	// and its type, and the key that it was asked for, unless that is nil.
+	Describe func(ls *LState, operand int, v, key LValue) string
 }
 
 // LState is a thread: it runs functions, one at a time.
@@ -60,7 +65,10 @@ const framesInBlock = 8
 
 // NewState returns a state, and its only thread.
 func NewState(m *Meter, o Options) *LState {
-	return newThread(&Global{}, m, o)
+	return newThread(&Global{
+		Number:   func(*LState, LString) (LNumber, bool) { return 0, false },
+		Describe: func(_ *LState, _ int, v, _ LValue) string { return "a " + word(v) + " value" },
+	}, m, o)
 }
 
 func newThread(g *Global, m *Meter, o Options) *LState {
