@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -121,7 +122,7 @@ func getRequestHeader(l *vm.LState) int {
 	case vm.LString:
 		l.Push(v)
 	case vm.LNumber:
-		l.Push(vm.LString(formatNumber(float64(v))))
+		l.Push(vm.LString(numeral.Format(float64(v))))
 	default:
 		l.Push(vm.LNil)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -81,7 +82,7 @@ func argString(l *vm.LState, n int) string {
 	case vm.LString:
 		return string(v)
 	case vm.LNumber:
-		return formatNumber(float64(v))
+		return numeral.Format(float64(v))
 	}
 	typeError(l, n, "string")
 	return ""
@@ -110,7 +111,7 @@ func argNumber(l *vm.LState, n int) float64 {
 
 // textNumber returns the number that a string is, if it is one.
 func textNumber(l *vm.LState, v vm.LString) (vm.LNumber, bool) {
-	f, ok := meterOf(l).parseNumber(string(v))
+	f, ok := numeral.Parse(l.Meter, string(v))
 	l.Charge(0) // fails here if the budget is why reading did
 	return vm.LNumber(f), ok
 }
@@ -139,7 +140,7 @@ func toInt(f float64) int {
 	if math.IsNaN(f) {
 		return 0
 	}
-	return int(max(-maxExactInteger, min(f, maxExactInteger)))
+	return int(max(-numeral.MaxExact, min(f, numeral.MaxExact)))
 }
 
 // border is the length of t: an n so that t[n] is not nil and t[n+1] is. t.Len is

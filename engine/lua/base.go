@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -291,7 +292,7 @@ func baseTonumber(l *vm.LState) int {
 		if base < 2 || base > 36 {
 			argError(l, 2, "base out of range")
 		}
-		f, ok := meterOf(l).parseInteger(s, base)
+		f, ok := numeral.ParseInteger(l.Meter, s, base)
 		pushNumberOrNil(l)(vm.LNumber(f), ok)
 		return 1
 	}
@@ -334,7 +335,7 @@ func toString(l *vm.LState, v vm.LValue) string {
 	case vm.LString:
 		return string(v)
 	case vm.LNumber:
-		return formatNumber(float64(v))
+		return numeral.Format(float64(v))
 	case vm.LBool, *vm.LNilType:
 		return v.String()
 	}
@@ -348,7 +349,7 @@ func toString(l *vm.LState, v vm.LValue) string {
 		case vm.LString:
 			return string(result)
 		case vm.LNumber:
-			return formatNumber(float64(result))
+			return numeral.Format(float64(result))
 		}
 		l.RaiseError("'tostring' must return a string")
 	}

@@ -8,6 +8,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -70,7 +71,7 @@ type Covered struct {
 // Of returns the coverage of the program's source, which is code.
 func (c *Coverage) Of(p engine.Program, code []byte) Covered {
 	if lua, ok := p.(*program); ok {
-		return c.of(lua.proto, code)
+		return c.of(lua.Proto, code)
 	}
 	return Covered{Lines: map[int]uint64{}}
 }
@@ -78,18 +79,14 @@ func (c *Coverage) Of(p engine.Program, code []byte) Covered {
 // OfLibrary returns the coverage of a library that the program was compiled with, whose source is code.
 func (c *Coverage) OfLibrary(p engine.Program, library script.Name, code []byte) Covered {
 	if lua, ok := p.(*program); ok && lua.libraries[library.String()] != nil {
-		return c.of(lua.libraries[library.String()].proto, code)
+		return c.of(lua.libraries[library.String()].Proto, code)
 	}
 	return Covered{Lines: map[int]uint64{}}
 }
 
 func (c *Coverage) of(proto *vm.FunctionProto, code []byte) Covered {
 	all := Covered{Lines: map[int]uint64{}}
-	written := map[int]bool{} // lines with tokens: wrap adds code to the first line
-	s := newScanner(string(code))
-	for t := s.next(); t.kind != tokenEnd && t.kind != tokenUnfinished; t = s.next() {
-		written[t.line] = true
-	}
+	written := compile.CodeLines(code) // wrap adds code to the first line
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.collect(&all, proto)

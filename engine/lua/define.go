@@ -1,8 +1,6 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -19,47 +17,6 @@ type definition struct {
 	onResponse   *vm.LFunction // nil if it defines none
 	instructions int64         // that the chunk took
 	bytes        int64         // that it allocated
-}
-
-// definesOnly reports whether what a wrapped chunk gives is the same each time and
-// cannot change.
-func definesOnly(chunk *vm.FunctionProto) bool {
-	for pc := 0; pc < len(chunk.Code); pc++ {
-		switch chunk.Code[pc].Op() {
-		case glua.OP_MOVE, glua.OP_MOVEN, glua.OP_LOADK, glua.OP_LOADBOOL, glua.OP_LOADNIL,
-			glua.OP_GETGLOBAL, glua.OP_GETTABLEKS, glua.OP_CLOSE, glua.OP_RETURN:
-		case glua.OP_CLOSURE:
-			fn := chunk.ClosureAt(pc)
-			if len(assignedUpvalues(fn)) > 0 {
-				return false
-			}
-			pc += fn.NumUpvalues
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// assignedUpvalues returns which variables of the functions around it p assigns to,
-// or a function within it.
-func assignedUpvalues(p *vm.FunctionProto) map[int]bool {
-	assigned := map[int]bool{}
-	for pc := 0; pc < len(p.Code); pc++ {
-		switch p.Code[pc].Op() {
-		case glua.OP_SETUPVAL:
-			assigned[p.Code[pc].B()] = true
-		case glua.OP_CLOSURE:
-			fn := p.ClosureAt(pc)
-			for i := range assignedUpvalues(fn) {
-				if where := p.Code[pc+1+i]; where.Op() == glua.OP_GETUPVAL {
-					assigned[where.B()] = true
-				}
-			}
-			pc += fn.NumUpvalues
-		}
-	}
-	return assigned
 }
 
 // definition returns what the program's chunk is known to give in calls with, or

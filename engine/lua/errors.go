@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const (
-	// chunkName is what positions in error messages begin with: "script:12: …".
-	chunkName = "script"
-)
+// chunkName is what positions in error messages begin with: "script:12: …".
+const chunkName = compile.ChunkName
 
 // raise ends the running function with err, whose kind and position survive
 // unless the script catches it: pcall hands it out as a string.
@@ -92,7 +92,7 @@ func callError(api *vm.ApiError, m *meter) *script.Error {
 		}
 		e.Message = place + e.Message
 	case vm.LNumber:
-		e.Message = formatNumber(float64(v))
+		e.Message = numeral.Format(float64(v))
 	case *vm.LTable:
 		e.Message = "the script raised a table without a message"
 		settle(m.call, v)
@@ -140,9 +140,4 @@ func stackOf(trace []vm.Traced) (stack []script.Frame) {
 		stack = append(stack, frame)
 	}
 	return stack
-}
-
-func noEntrypoint(name string) *script.Error {
-	return script.Errorf(script.Script, "",
-		"the script defines no global function %q; define it or set the entrypoint", name)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -71,7 +72,7 @@ func parseDirective(l *vm.LState, format string, at int) (directive, int) {
 	}
 	number := func() int {
 		n := 0
-		for digits := 0; isDigit(peek()); digits++ {
+		for digits := 0; numeral.IsDigit(peek()); digits++ {
 			if digits == 2 {
 				l.RaiseError("invalid format (width or precision too long)")
 			}
@@ -219,7 +220,7 @@ func (d *directive) float(f float64) string {
 		}
 	}
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		text := strings.TrimLeft(formatNumber(f), "-")
+		text := strings.TrimLeft(numeral.Format(f), "-")
 		if d.verb < 'a' {
 			text = strings.ToUpper(text)
 		}

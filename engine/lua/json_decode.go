@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -190,7 +191,7 @@ func (d *decoder) any(depth int) (vm.LValue, error) {
 		return d.lazy(depth)
 	case c == '[':
 		return d.array(depth)
-	case c == '-' || isDigit(c):
+	case c == '-' || numeral.IsDigit(c):
 		return d.number()
 	}
 	return d.word()

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -83,7 +84,7 @@ func (e *encoder) value(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 	case vm.LNumber:
 		f := float64(v)
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return dst, refuse(script.Script, "is %s, which JSON cannot say", formatNumber(f))
+			return dst, refuse(script.Script, "is %s, which JSON cannot say", numeral.Format(f))
 		}
 		return e.room(appendJSONNumber(dst, f))
 	case vm.LBool:
@@ -205,7 +206,7 @@ func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 		case vm.LString:
 			dst, err = e.text(dst, string(key))
 		case vm.LNumber:
-			name := formatNumber(float64(key))
+			name := numeral.Format(float64(key))
 			if t.RawGetString(name) != vm.LNil {
 				return dst, refuse(script.Script, "has both the number %s and the text %q as names", name, name)
 			}
@@ -256,7 +257,7 @@ func keyText(k vm.LValue) string {
 	case vm.LString:
 		return hostapi.KeyText(string(k))
 	case vm.LNumber:
-		return formatNumber(float64(k))
+		return numeral.Format(float64(k))
 	}
 	return valueName(k)
 }
@@ -264,7 +265,7 @@ func keyText(k vm.LValue) string {
 // appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
 // other numbers with as many digits as bring them back exactly.
 func appendJSONNumber(dst []byte, f float64) []byte {
-	if isExactInteger(f) {
+	if numeral.IsExact(f) {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
 	return strconv.AppendFloat(dst, f, 'g', -1, 64)

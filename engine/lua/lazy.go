@@ -3,6 +3,7 @@ package lua
 import (
 	"unsafe"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -347,7 +348,7 @@ func (d *decoder) skip(depth int) error {
 		return d.members(depth, keepNone)
 	case c == '[':
 		return d.skipArray(depth)
-	case c == '-' || isDigit(c):
+	case c == '-' || numeral.IsDigit(c):
 		_, _, err := d.digitsOfNumber()
 		return err
 	}
@@ -390,7 +391,7 @@ func isPlainNumber(text string, integer bool) bool {
 		return true
 	}
 	dot := 0
-	for dot < len(text) && isDigit(text[dot]) {
+	for dot < len(text) && numeral.IsDigit(text[dot]) {
 		dot++
 	}
 	const pointUpTo, zeros = 6, "0.0000" // beyond, and below, there is an exponent
@@ -398,7 +399,7 @@ func isPlainNumber(text string, integer bool) bool {
 		return false
 	}
 	for _, c := range []byte(text[dot+1:]) {
-		if !isDigit(c) {
+		if !numeral.IsDigit(c) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -13,7 +14,7 @@ import (
 // requires it, at most once, as part of the call. Its globals are its own.
 type tenantLibrary struct {
 	name string
-	compiled
+	compile.Compiled
 }
 
 // compileLibraries compiles what the source can require.
@@ -24,7 +25,7 @@ func compileLibraries(libraries []script.Library) (map[string]*tenantLibrary, *s
 	all := make(map[string]*tenantLibrary, len(libraries))
 	for _, l := range libraries {
 		name := l.Name.String()
-		c, err := compileAs(name, engine.Source{Code: []byte(l.Source)})
+		c, err := compile.Compile(name, engine.Source{Code: []byte(l.Source)}, sandbox())
 		if err != nil {
 			return nil, InLibrary(name, err)
 		}
@@ -67,7 +68,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 		}
 	}()
 	meterOf(l).make(l, closureBytes+tableBytes)
-	l.Push(&vm.LFunction{Proto: t.proto, Env: t.environment(c)})
+	l.Push(&vm.LFunction{Proto: t.Proto, Env: t.environment(c)})
 	l.Call(0, 1)
 	value = l.Get(-1)
 	l.Pop(1)
@@ -82,10 +83,10 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 func (t *tenantLibrary) environment(c *call) *vm.LTable {
 	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if t.usesEnv {
+	if t.UsesEnv {
 		env.RawSetString("_G", env)
 	}
-	if t.usesConfig {
+	if t.UsesConfig {
 		env.RawSetString("config", c.config)
 	}
 	return env

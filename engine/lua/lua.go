@@ -3,6 +3,7 @@ package lua
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 )
 
 // Name is the engine's name in a version.
@@ -31,7 +32,7 @@ func (e *Engine) HeapSpared() uint64 { return e.watchdog.spared.Load() }
 
 // Check is engine.Engine's.
 func (*Engine) Check(src engine.Source) error {
-	if _, err := compile(src); err != nil {
+	if _, err := compile.Compile(chunkName, src, sandbox()); err != nil {
 		return err
 	}
 	if _, err := compileLibraries(src.Libraries); err != nil {
@@ -42,7 +43,7 @@ func (*Engine) Check(src engine.Source) error {
 
 // Compile is engine.Engine's.
 func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
-	c, err := compile(src)
+	c, err := compile.Compile(chunkName, src, sandbox())
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +53,11 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	}
 	p := &program{
 		engine: e, entrypoint: src.Entrypoint, libraries: libraries,
-		compiled: c, constant: c.wrapped && definesOnly(c.proto), size: protoSize(c.proto), decodesConfig: c.usesConfig,
+		Compiled: c, constant: c.Wrapped && compile.DefinesOnly(c.Proto), size: compile.Size(c.Proto), decodesConfig: c.UsesConfig,
 	}
 	for _, l := range libraries {
-		p.size += protoSize(l.proto)
-		p.decodesConfig = p.decodesConfig || l.usesConfig
+		p.size += compile.Size(l.Proto)
+		p.decodesConfig = p.decodesConfig || l.UsesConfig
 	}
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -97,7 +98,7 @@ func operandRegister(instruction vm.Instruction, i int, fn *vm.LFunction) (reg i
 		}
 		return b, b&vm.K == 0
 	case glua.OP_CALL:
-		if operators := sandbox().operators; fn == operators[concatOperator] || fn == operators[lengthOperator] {
+		if operators := sandbox().operators; fn == operators[compile.Concat] || fn == operators[compile.Length] {
 			return a + i, true
 		}
 		return a, i == 1
@@ -179,7 +180,7 @@ func (c code) member(kind string, at, from, key int) variable {
 
 // named returns a local variable or an upvalue. For scripts, a variable that wrap made is a global one.
 func (c code) named(kind, name string) variable {
-	if c.program != nil && c.program.madeLocal[name] {
+	if c.program != nil && c.program.MadeLocal[name] {
 		kind = kindGlobal
 	}
 	return variable{kind: kind, name: name}

@@ -3,6 +3,7 @@ package lua
 import (
 	"strconv"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -65,10 +66,10 @@ func operatorConcat(l *vm.LState) int {
 // appendNumber appends what a number prints.
 func appendNumber(buf []byte, v vm.LValue) []byte {
 	n, _ := v.(vm.LNumber)
-	if f := float64(n); isExactInteger(f) && f != 0 {
+	if f := float64(n); numeral.IsExact(f) && f != 0 {
 		return strconv.AppendInt(buf, int64(f), 10)
 	}
-	return append(buf, formatNumber(float64(n))...)
+	return append(buf, numeral.Format(float64(n))...)
 }
 
 // textBytes returns the length of a string, and 0 for a number.

@@ -3,6 +3,7 @@ package lua
 import (
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -249,13 +250,13 @@ func inClass(c, class byte) bool {
 var classes = [256]func(byte) bool{
 	'a': isLetter,
 	'c': func(c byte) bool { return c < ' ' || c == 0x7f },
-	'd': isDigit,
+	'd': numeral.IsDigit,
 	'l': func(c byte) bool { return 'a' <= c && c <= 'z' },
-	'p': func(c byte) bool { return '!' <= c && c <= '~' && !isLetter(c) && !isDigit(c) },
+	'p': func(c byte) bool { return '!' <= c && c <= '~' && !isLetter(c) && !numeral.IsDigit(c) },
 	's': func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' },
 	'u': func(c byte) bool { return 'A' <= c && c <= 'Z' },
-	'w': func(c byte) bool { return isLetter(c) || isDigit(c) },
-	'x': func(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' },
+	'w': func(c byte) bool { return isLetter(c) || numeral.IsDigit(c) },
+	'x': func(c byte) bool { return numeral.IsDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' },
 	'z': func(c byte) bool { return c == 0 },
 }
 

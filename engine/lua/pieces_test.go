@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -53,7 +54,7 @@ var inPieces = map[string]func(s string) string{
 	`tostring(s .. "a" <= s) .. tostring(s <= s .. "")`: func(string) string { return "falsetrue" },
 	`tonumber("0." .. ("0"):rep(#s) .. "1") .. ""`: func(s string) string {
 		f, _ := strconv.ParseFloat("0."+strings.Repeat("0", len(s))+"1", 64)
-		return formatNumber(f)
+		return numeral.Format(f)
 	},
 }
 
@@ -133,12 +134,12 @@ func TestNumerals(t *testing.T) {
 			t.Fatalf("%s is no number", s)
 		}
 		want, _ := exact.Float64()
-		if got, ok := m.parseNumber(" -" + s + "\n"); !ok || got != -want {
+		if got, ok := numeral.Parse(&m.Meter, " -"+s+"\n"); !ok || got != -want {
 			t.Fatalf("%s: %v, %v, want %v", s, got, ok, -want)
 		}
 		s = "0x" + digits(most, "0123456789abcdefABCDEF") + "8" + digits(20, "08")
 		want, _ = strconv.ParseFloat(s+"p0", 64)
-		if got, ok := m.parseNumber(s); !ok || got != want {
+		if got, ok := numeral.Parse(&m.Meter, s); !ok || got != want {
 			t.Fatalf("%s: %v, %v, want %v", s, got, ok, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -17,7 +18,7 @@ import (
 type program struct {
 	engine     *Engine
 	entrypoint string
-	compiled
+	compile.Compiled
 	libraries     map[string]*tenantLibrary
 	decodesConfig bool // the source uses the config, or a library does
 	constant      bool // what the chunk gives; see define.go
@@ -35,7 +36,7 @@ func (p *program) slot(coroutines bool) *atomic.Pointer[definition] {
 }
 
 // OnResponse is engine.Program's.
-func (p *program) OnResponse() bool { return p.onResponse }
+func (p *program) OnResponse() bool { return p.Compiled.OnResponse }
 
 // Size is engine.Program's.
 func (p *program) Size() int { return p.size }
@@ -119,7 +120,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		c.config = config
 	}
 	_, c.env = sandbox().environments(inv.Limits.Coroutines)
-	if !p.wrapped {
+	if !p.Wrapped {
 		c.env = p.environment(c)
 	}
 	if p.entrypoint == "" {
@@ -154,10 +155,10 @@ func (m *meter) invalid(field string, err error) error {
 func (p *program) environment(c *call) *vm.LTable {
 	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if p.usesEnv {
+	if p.UsesEnv {
 		env.RawSetString("_G", env)
 	}
-	if p.usesConfig {
+	if p.UsesConfig {
 		env.RawSetString("config", c.config)
 	}
 	return env

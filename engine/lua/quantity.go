@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 )
 
 // quantity is an amount of a resource of Kubernetes, exactly: amount * 10^exponent.
@@ -50,7 +52,7 @@ func parseQuantity(text string) (*quantity, error) {
 		return nil, errQuantity
 	}
 	end := 0
-	for end < len(rest) && (isDigit(rest[end]) || rest[end] == '.') {
+	for end < len(rest) && (numeral.IsDigit(rest[end]) || rest[end] == '.') {
 		end++
 	}
 	number, suffix := rest[:end], rest[end:]

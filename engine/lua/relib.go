@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -121,12 +122,12 @@ func reGsub(l *vm.LState) int {
 	r := replacement{text: newText(l, 0), pattern: p, with: l.Get(3)}
 	switch v := r.with.(type) {
 	case vm.LNumber:
-		r.with = vm.LString(formatNumber(float64(v)))
+		r.with = vm.LString(numeral.Format(float64(v)))
 	case vm.LString, *vm.LTable, *vm.LFunction:
 	default:
 		typeError(l, 3, "string, function or table")
 	}
-	most := optInt(l, 4, maxExactInteger)
+	most := optInt(l, 4, numeral.MaxExact)
 	copied, count, last := 0, 0, -1
 	for from := 0; from <= len(s) && count < most; {
 		at := search(l, p, s, from)

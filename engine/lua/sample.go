@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -61,7 +62,7 @@ func (m *meter) sampleAt(stack []engine.Frame) {
 // it.
 func (m *meter) sampleChunk() {
 	if c := m.sampling.coverage; c != nil {
-		c.recordAll(m.call.program.proto)
+		c.recordAll(m.call.program.Proto)
 		return
 	}
 	if m.Left < 0 && m.later > 0 {
@@ -113,7 +114,7 @@ func builtinName(fn *vm.LFunction) string {
 	}
 	for name, operator := range b.operators {
 		if operator == fn {
-			return strings.TrimPrefix(name, operatorPrefix)
+			return strings.TrimPrefix(name, compile.OperatorPrefix)
 		}
 	}
 	return "(builtin)"

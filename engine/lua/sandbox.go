@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -63,9 +64,9 @@ func newBox() *box {
 		pairsNext:   builtin(baseNext),
 		libraryNext: builtin(baseLibraryNext),
 		operators: map[string]*vm.LFunction{
-			concatOperator: builtin(operatorConcat),
-			lengthOperator: builtin(operatorLength),
-			argOperator:    builtin(operatorArg),
+			compile.Concat: builtin(operatorConcat),
+			compile.Length: builtin(operatorLength),
+			compile.Arg:    builtin(operatorArg),
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
@@ -126,8 +127,21 @@ func (b *box) fill(t *vm.LTable, prefix string, functions map[string]vm.LGFuncti
 	}
 }
 
-// hasGlobal reports whether every script finds a global of the name.
-func (b *box) hasGlobal(name string) bool { return b.base.RawGetString(name) != vm.LNil }
+// HasGlobal is compile.Builtins's, as are the next two.
+func (b *box) HasGlobal(name string) bool { return b.base.RawGetString(name) != vm.LNil }
+
+// HasModule reports whether require returns something for the name.
+func (b *box) HasModule(name string) bool {
+	return name == kubeLibrary || isLibrary(b.base.RawGetString(name))
+}
+
+// Operator returns the builtin that a marker stands for, which the compiler left; nil if the text is none.
+func (b *box) Operator(name string) vm.LValue {
+	if fn := b.operators[name]; fn != nil {
+		return fn
+	}
+	return nil
+}
 
 // library adds a library to the base and returns its members.
 func (b *box) library(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) *vm.LTable {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -49,7 +50,7 @@ func (s *state) clear() {
 }
 
 // fixedBytes is the size of all that is the same in each state.
-const fixedBytes = 4096
+const fixedBytes = 2048
 
 // size returns about how many bytes a state holds that runs no call.
 func (s *state) size() int {
@@ -98,7 +99,7 @@ type call struct {
 // one, or engine.OnResponse. What is returned is on the stack then.
 func (c *call) enter(m *meter) error {
 	if c.program.entrypoint == "" {
-		c.l.Push(&vm.LFunction{Proto: c.program.proto, Env: c.env})
+		c.l.Push(&vm.LFunction{Proto: c.program.Proto, Env: c.env})
 	} else {
 		d, err := c.define(m)
 		if err != nil {
@@ -143,7 +144,7 @@ func (c *call) define(m *meter) (*definition, error) {
 	d := &c.defined
 	var ok bool
 	if d.entry, ok = entry.(*vm.LFunction); !ok {
-		return nil, noEntrypoint(c.program.entrypoint)
+		return nil, compile.NoEntrypoint(c.program.entrypoint)
 	}
 	if d.onResponse, ok = onResponse.(*vm.LFunction); !ok && onResponse != vm.LNil {
 		return nil, script.Errorf(script.Script, "", "the script sets the global %s to a %s: it can only be a function", engine.OnResponse, onResponse.Type())
@@ -156,19 +157,19 @@ func (c *call) define(m *meter) (*definition, error) {
 // runChunk runs the chunk and returns what the names of the entrypoint and of engine.OnResponse
 // stand for then.
 func (c *call) runChunk(m *meter) (entry, onResponse vm.LValue, err error) {
-	c.l.Push(&vm.LFunction{Proto: c.program.proto, Env: c.env})
+	c.l.Push(&vm.LFunction{Proto: c.program.Proto, Env: c.env})
 	args, results := 0, 0
-	if c.program.wrapped {
+	if c.program.Wrapped {
 		results = 2 // of which the second is nil if the chunk returns one
 	}
-	if c.program.wrapped && c.program.usesConfig {
+	if c.program.Wrapped && c.program.UsesConfig {
 		c.l.Push(c.config)
 		args = 1
 	}
 	if err := c.l.PCall(args, results); err != nil {
 		return nil, nil, callError(err, m)
 	}
-	if !c.program.wrapped {
+	if !c.program.Wrapped {
 		return c.env.RawGetString(c.program.entrypoint), c.env.RawGetString(engine.OnResponse), nil
 	}
 	entry, onResponse = c.l.Get(-2), c.l.Get(-1)

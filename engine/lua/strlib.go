@@ -3,6 +3,7 @@ package lua
 import (
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -321,7 +322,7 @@ func (g *substitution) template(r string, s, end int) {
 		switch c := escape[0]; {
 		case c == '0':
 			g.add(g.src[s:end])
-		case isDigit(c):
+		case numeral.IsDigit(c):
 			g.addValue(g.capture(int(c-'1'), s, end))
 		default:
 			g.addByte(c)

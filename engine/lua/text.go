@@ -200,16 +200,3 @@ func (m *meter) hasAny(l *vm.LState, s, bytes string) bool {
 	}
 	return strings.ContainsAny(s, bytes)
 }
-
-// count returns how many bytes at the beginning of s are of a kind, for an instruction
-// for some digits. It ends early when the call is to end.
-func (m *meter) count(s string, is func(c byte) bool) int {
-	n := 0
-	for n < len(s) && is(s[n]) {
-		if n++; n%paidAtOnce == 0 && !m.Pay(paidAtOnce/digitsPerInstruction) {
-			return n
-		}
-	}
-	m.Pay(n % paidAtOnce / digitsPerInstruction)
-	return n
-}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -85,11 +86,11 @@ func moduleDir(t *testing.T, module string) string {
 
 // runUpstream returns how many assertions hold, and what did not go as it should.
 func runUpstream(code []byte) (held int, wrong string) {
-	c, problem := compile(engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))})
+	c, problem := compile.Compile(chunkName, engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))}, sandbox())
 	if problem != nil {
 		return 0, problem.Message
 	}
-	p := &program{engine: New(), compiled: c}
+	p := &program{engine: New(), Compiled: c}
 	s := newState("acme")
 	limits := script.MaxLimits()
 	s.meter.begin(limits)
@@ -123,13 +124,13 @@ func upstreamFunctions(env *vm.LTable) map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
 		"print": nothing, "collectgarbage": nothing, "gcinfo": nothing,
 		"loadstring": func(l *vm.LState) int {
-			c, err := compile(engine.Source{Code: []byte(argString(l, 1))})
+			c, err := compile.Compile(chunkName, engine.Source{Code: []byte(argString(l, 1))}, sandbox())
 			if err != nil {
 				l.Push(vm.LNil)
 				l.Push(vm.LString(err.Error()))
 				return 2
 			}
-			l.Push(&vm.LFunction{Proto: c.proto, Env: env})
+			l.Push(&vm.LFunction{Proto: c.Proto, Env: env})
 			return 1
 		},
 		"getfenv": func(l *vm.LState) int {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -81,7 +81,7 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 			break
 		}
 	}
-	lua.NameStack(err, p.source)
+	compile.NameStack(err, p.source)
 	for _, l := range h.lines { // those of the last try
 		c.Log(l.level, l.message)
 	}

@@ -1,4 +1,7 @@
-package lua
+// Package compile makes code for engine/lua/vm of a source. It refuses what could harm whoever parses or runs it: what is
+// nested too deep, too large, or takes too long to compile; and rewrites what must be metered. gopher-lua parses and
+// generates; its faults are worked around here. It also has what looks at sources and does not run them.
+package compile
 
 import (
 	"errors"
@@ -23,25 +26,35 @@ const (
 	maxUpvalues = 255
 )
 
-// compiled is what a source becomes.
-type compiled struct {
-	proto      *vm.FunctionProto
-	usesConfig bool
-	usesEnv    bool
-	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
-	madeLocal  map[string]bool // the globals that wrap made local variables
-	onResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
-	requires   []engine.Require
+// Compiled is what a source becomes.
+type Compiled struct {
+	Proto      *vm.FunctionProto
+	UsesConfig bool
+	UsesEnv    bool
+	Wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
+	MadeLocal  map[string]bool // the globals that wrap made local variables
+	OnResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	Requires   []engine.Require
 }
 
-// compile checks src and compiles it, running nothing of it.
-func compile(src engine.Source) (compiled, *script.Error) { return compileAs(chunkName, src) }
+// ChunkName is the name that messages call a script by, whatever its name is.
+const ChunkName = "script"
 
-// compileAs is compile for a source that messages call by the name.
-func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
+// Builtins are what every script has.
+type Builtins interface {
+	// HasGlobal reports whether there is a global variable of the name.
+	HasGlobal(name string) bool
+	// HasModule reports whether require returns something for the name.
+	HasModule(name string) bool
+	// Operator returns the builtin for Concat, Length or Arg; nil for other names.
+	Operator(name string) vm.LValue
+}
+
+// Compile checks src, which messages call by the name, and compiles it, running nothing of it.
+func Compile(name string, src engine.Source, builtins Builtins) (c Compiled, err *script.Error) {
 	defer func() {
 		if r := recover(); r != nil {
-			c, err = compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
+			c, err = Compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
 			err.Err = fmt.Errorf("panic: %v", r)
 		}
 	}()
@@ -56,30 +69,30 @@ func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 	if parseErr != nil {
 		return c, syntaxError(code, parseErr)
 	}
-	a := newAnalyzer(src.Entrypoint, len(src.Code))
+	a := newAnalyzer(src.Entrypoint, len(src.Code), builtins)
 	chunk, err = a.chunk(chunk)
 	if err != nil {
 		return c, err
 	}
 	if src.Entrypoint != "" && !a.defines {
-		return c, noEntrypoint(src.Entrypoint)
+		return c, NoEntrypoint(src.Entrypoint)
 	}
 	if src.Library && !a.returns {
 		return c, script.Errorf(script.Script, "", "the library returns nothing: end it with return and a table of what it has")
 	}
-	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse(), requires: a.required()}
+	c = Compiled{UsesConfig: a.usesConfig, UsesEnv: a.usesEnv, OnResponse: src.Entrypoint != "" && a.definesOnResponse(), Requires: a.required()}
 	if wrapped, ok := a.wrap(chunk); ok {
-		if c.proto, err = generate(name, wrapped); err == nil {
-			c.wrapped, c.madeLocal = true, a.assigned
+		if c.Proto, err = generate(name, wrapped, builtins); err == nil {
+			c.Wrapped, c.MadeLocal = true, a.assigned
 			return c, nil
 		}
 	}
-	c.proto, err = generate(name, chunk)
+	c.Proto, err = generate(name, chunk, builtins)
 	return c, err
 }
 
 // generate makes code of a tree.
-func generate(name string, chunk []ast.Stmt) (*vm.FunctionProto, *script.Error) {
+func generate(name string, chunk []ast.Stmt, builtins Builtins) (*vm.FunctionProto, *script.Error) {
 	scopes := newScopes(chunk)
 	compiled, err := glua.Compile(chunk, name)
 	if err != nil {
@@ -88,15 +101,7 @@ func generate(name string, chunk []ast.Stmt) (*vm.FunctionProto, *script.Error) 
 	if err := finish(compiled, scopes); err != nil {
 		return nil, err
 	}
-	return vm.NewProto(compiled, operatorNamed), nil
-}
-
-// operatorNamed returns the builtin that a marker stands for, which the analyzer left; nil if the text is none.
-func operatorNamed(text string) vm.LValue {
-	if fn := sandbox().operators[text]; fn != nil {
-		return fn
-	}
-	return nil
+	return vm.NewProto(compiled, builtins.Operator), nil
 }
 
 // finish gives p and the functions within it the places where local variables end, and refuses those that are too large.
@@ -116,8 +121,8 @@ func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 	return nil
 }
 
-// protoSize estimates the bytes that p holds.
-func protoSize(p *vm.FunctionProto) int {
+// Size estimates the bytes that p holds.
+func Size(p *vm.FunctionProto) int {
 	const fixed, local, upvalue = 400, 48, 32
 	size := fixed + local*len(p.DbgLocals) + upvalue*len(p.DbgUpvalues) + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
 	for _, constant := range p.Constants {
@@ -127,7 +132,7 @@ func protoSize(p *vm.FunctionProto) int {
 		}
 	}
 	for _, inner := range p.FunctionPrototypes {
-		size += protoSize(inner)
+		size += Size(inner)
 	}
 	return size
 }
@@ -201,4 +206,51 @@ func quoteToken(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return "'" + text + "'"
+}
+
+// NoEntrypoint is the error of a script without one.
+func NoEntrypoint(name string) *script.Error {
+	return script.Errorf(script.Script, "",
+		"the script defines no global function %q; define it or set the entrypoint", name)
+}
+
+// DefinesOnly reports whether what a wrapped chunk gives is the same each time and
+// cannot change.
+func DefinesOnly(chunk *vm.FunctionProto) bool {
+	for pc := 0; pc < len(chunk.Code); pc++ {
+		switch chunk.Code[pc].Op() {
+		case glua.OP_MOVE, glua.OP_MOVEN, glua.OP_LOADK, glua.OP_LOADBOOL, glua.OP_LOADNIL,
+			glua.OP_GETGLOBAL, glua.OP_GETTABLEKS, glua.OP_CLOSE, glua.OP_RETURN:
+		case glua.OP_CLOSURE:
+			fn := chunk.ClosureAt(pc)
+			if len(assignedUpvalues(fn)) > 0 {
+				return false
+			}
+			pc += fn.NumUpvalues
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// assignedUpvalues returns which variables of the functions around it p assigns to,
+// or a function within it.
+func assignedUpvalues(p *vm.FunctionProto) map[int]bool {
+	assigned := map[int]bool{}
+	for pc := 0; pc < len(p.Code); pc++ {
+		switch p.Code[pc].Op() {
+		case glua.OP_SETUPVAL:
+			assigned[p.Code[pc].B()] = true
+		case glua.OP_CLOSURE:
+			fn := p.ClosureAt(pc)
+			for i := range assignedUpvalues(fn) {
+				if where := p.Code[pc+1+i]; where.Op() == glua.OP_GETUPVAL {
+					assigned[where.B()] = true
+				}
+			}
+			pc += fn.NumUpvalues
+		}
+	}
+	return assigned
 }
