@@ -284,7 +284,7 @@ func (d *decoder) array(depth int) (*vm.LTable, error) {
 		meterOf(d.call.l).Made(tableBytes)
 		return t, nil
 	}
-	t := vm.NewTable(4, 0) // gopher-lua would begin with 32
+	t := vm.NewTable(4, 0) // the machine would begin with 32
 	t.Metatable = sandbox().arrayMeta
 	err := d.elements(t, depth)
 	d.meter.Made(tableBytes + t.Footprint().Since(vm.Footprint{}))

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/quantity"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -27,17 +28,17 @@ const quantityInstructions = 20
 
 // kubeResourceAdd returns the sum of quantities. nil is 0.
 func kubeResourceAdd(l *vm.LState) int {
-	var sum quantity
+	var sum quantity.Quantity
 	for i := 1; i <= l.GetTop(); i++ {
 		if l.Get(i) == vm.LNil {
 			continue
 		}
 		l.Charge(quantityInstructions)
-		q, err := parseQuantity(argString(l, i))
+		q, err := quantity.Parse(argString(l, i))
 		if err != nil {
 			argError(l, i, err.Error())
 		}
-		sum.add(q)
+		sum.Add(q)
 	}
 	text := sum.String()
 	meterOf(l).makeString(l, len(text))
@@ -217,21 +218,21 @@ func kubeRequirements(l *vm.LState) int {
 // requests returns the resources that a pod needs: those of its containers together, at least those of each init
 // container, and the overhead.
 func (t *podTemplate) requests(l *vm.LState) quantities {
-	sums := map[string]*quantity{}
-	t.each(l, t.Spec.Containers, func(name string, q *quantity) {
+	sums := map[string]*quantity.Quantity{}
+	t.each(l, t.Spec.Containers, func(name string, q *quantity.Quantity) {
 		if sums[name] == nil {
-			sums[name] = &quantity{}
+			sums[name] = &quantity.Quantity{}
 		}
-		sums[name].add(q)
+		sums[name].Add(q)
 	})
-	t.each(l, t.Spec.InitContainers, func(name string, q *quantity) {
-		if sums[name] == nil || sums[name].cmp(q) < 0 {
+	t.each(l, t.Spec.InitContainers, func(name string, q *quantity.Quantity) {
+		if sums[name] == nil || sums[name].Cmp(q) < 0 {
 			sums[name] = q
 		}
 	})
 	for name, text := range t.Spec.Overhead {
 		if sum := sums[name]; sum != nil {
-			sum.add(quantityOf(l, name, string(text)))
+			sum.Add(quantityOf(l, name, string(text)))
 		}
 	}
 	all := quantities{}
@@ -242,7 +243,7 @@ func (t *podTemplate) requests(l *vm.LState) quantities {
 }
 
 // each yields the requests of containers, or the limits where there is no request.
-func (t *podTemplate) each(l *vm.LState, containers []container, yield func(name string, q *quantity)) {
+func (t *podTemplate) each(l *vm.LState, containers []container, yield func(name string, q *quantity.Quantity)) {
 	for i := range containers {
 		r := &containers[i].Resources
 		wanted := maps.Clone(r.Limits)
@@ -256,9 +257,9 @@ func (t *podTemplate) each(l *vm.LState, containers []container, yield func(name
 	}
 }
 
-func quantityOf(l *vm.LState, name, text string) *quantity {
+func quantityOf(l *vm.LState, name, text string) *quantity.Quantity {
 	l.Charge(quantityInstructions)
-	q, err := parseQuantity(text)
+	q, err := quantity.Parse(text)
 	if err != nil {
 		l.RaiseError("the amount %s of %s %s", keyText(vm.LString(text)), keyText(vm.LString(name)), err.Error())
 	}

@@ -68,7 +68,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 		}
 	}()
 	meterOf(l).make(l, closureBytes+tableBytes)
-	l.Push(&vm.LFunction{Proto: t.Proto, Env: t.environment(c)})
+	l.Push(&vm.LFunction{Proto: t.Proto, Env: environment(c, &t.Compiled)})
 	l.Call(0, 1)
 	value = l.Get(-1)
 	l.Pop(1)
@@ -77,19 +77,6 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 	}
 	c.required[t.name] = value
 	return value
-}
-
-// environment returns the globals of the library in the call.
-func (t *tenantLibrary) environment(c *call) *vm.LTable {
-	env := vm.NewTable(0, 4)
-	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if t.UsesEnv {
-		env.RawSetString("_G", env)
-	}
-	if t.UsesConfig {
-		env.RawSetString("config", c.config)
-	}
-	return env
 }
 
 // libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a

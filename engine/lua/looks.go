@@ -3,6 +3,7 @@ package lua
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -19,7 +20,7 @@ func HasMember(global, member string) (isLib, has bool) {
 }
 
 // NearestGlobal returns the global variable whose name differs least from the name; "" if none is similar.
-func NearestGlobal(name string) string { return nearest(name, sandbox().base) }
+func NearestGlobal(name string) string { return diagnose.Nearest(name, sandbox().base) }
 
 // NearestMember is NearestGlobal for a member of a library.
 func NearestMember(global, member string) string {
@@ -27,7 +28,7 @@ func NearestMember(global, member string) string {
 	if ud == nil || !isLibrary(ud) {
 		return ""
 	}
-	return nearest(member, ud.Value.(library).members)
+	return diagnose.Nearest(member, ud.Value.(library).members)
 }
 
 // HasModule reports whether require returns something for the name in every script.

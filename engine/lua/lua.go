@@ -4,6 +4,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Name is the engine's name in a version.
@@ -32,22 +33,24 @@ func (e *Engine) HeapSpared() uint64 { return e.watchdog.spared.Load() }
 
 // Check is engine.Engine's.
 func (*Engine) Check(src engine.Source) error {
-	if _, err := compile.Compile(chunkName, src, sandbox()); err != nil {
-		return err
-	}
-	if _, err := compileLibraries(src.Libraries); err != nil {
+	if _, _, err := compileAll(src); err != nil {
 		return err
 	}
 	return nil
 }
 
-// Compile is engine.Engine's.
-func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
+func compileAll(src engine.Source) (compile.Compiled, map[string]*tenantLibrary, *script.Error) {
 	c, err := compile.Compile(chunkName, src, sandbox())
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
 	libraries, err := compileLibraries(src.Libraries)
+	return c, libraries, err
+}
+
+// Compile is engine.Engine's.
+func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
+	c, libraries, err := compileAll(src)
 	if err != nil {
 		return nil, err
 	}

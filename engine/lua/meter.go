@@ -27,7 +27,7 @@ const (
 	outOfMemory               // the process's heap grew too much while the call ran
 	outOfAllowance            // the call allocated too much
 	outOfShare                // the calls of its tenant did, together
-	faulted                   // gopher-lua panicked; the state cannot be trusted
+	faulted                   // Go panicked; the state cannot be trusted
 
 	// asked is no reason to stop: the call is to yield its turn. It takes the place of
 	// running until it has.

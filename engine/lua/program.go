@@ -121,7 +121,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	}
 	_, c.env = sandbox().environments(inv.Limits.Coroutines)
 	if !p.Wrapped {
-		c.env = p.environment(c)
+		c.env = environment(c, &p.Compiled)
 	}
 	if p.entrypoint == "" {
 		return p.setGlobals(s, &d, inv.Args)
@@ -151,14 +151,14 @@ func (m *meter) invalid(field string, err error) error {
 	return script.Errorf(script.Invalid, field, "%w", err)
 }
 
-// environment returns the globals of a call.
-func (p *program) environment(c *call) *vm.LTable {
+// environment returns the globals of a chunk in a call.
+func environment(c *call, of *compile.Compiled) *vm.LTable {
 	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if p.UsesEnv {
+	if of.UsesEnv {
 		env.RawSetString("_G", env)
 	}
-	if p.UsesConfig {
+	if of.UsesConfig {
 		env.RawSetString("config", c.config)
 	}
 	return env

@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestQuickInstructions compares what is found at once to what gopher-lua finds on
+// TestQuickInstructions compares what is found at once to what the machine finds on
 // its own way: a global where the script may set any, a member and a method by a name
 // that is no constant.
 func TestQuickInstructions(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
 )
 
 // checkCall checks the arguments of a call of a library function.
@@ -136,7 +136,7 @@ func (c *checker) judgeConfig(name string) (*Rule, string) {
 	}
 	near := ""
 	for known := range c.config {
-		if lua.Similar(name, known) && (near == "" || known < near) {
+		if diagnose.Similar(name, known) && (near == "" || known < near) {
 			near = known
 		}
 	}

@@ -226,13 +226,6 @@ func (ls *LState) Insert(v LValue, i int) {
 	ls.reg[at] = v
 }
 
-// Remove removes the i-th value.
-func (ls *LState) Remove(i int) {
-	at := ls.base() + i - 1
-	copy(ls.reg[at:ls.top], ls.reg[at+1:ls.top])
-	ls.Pop(1)
-}
-
 // findUpvalue returns the variable in the register.
 func (ls *LState) findUpvalue(i int) *Upvalue {
 	at := &ls.open

@@ -34,11 +34,10 @@ func TestStackOfValues(t *testing.T) {
 		ls.Push(LNumber(i))
 	}
 	ls.Insert(LString("x"), 2)
-	ls.Remove(1)
-	if ls.GetTop() != 40 || ls.Get(1) != LValue(LString("x")) || ls.Get(2) != LValue(LNumber(2)) || ls.Get(-1) != LValue(LNumber(40)) {
-		t.Errorf("%d values: %v, %v, ..., %v", ls.GetTop(), ls.Get(1), ls.Get(2), ls.Get(-1))
+	if ls.GetTop() != 41 || ls.Get(2) != LValue(LString("x")) || ls.Get(3) != LValue(LNumber(2)) || ls.Get(-1) != LValue(LNumber(40)) {
+		t.Errorf("%d values: ..., %v, %v, ..., %v", ls.GetTop(), ls.Get(2), ls.Get(3), ls.Get(-1))
 	}
-	if !IsNil(ls.Get(41)) || !IsNil(ls.Get(0)) || !IsNil(ls.Get(-41)) {
+	if !IsNil(ls.Get(42)) || !IsNil(ls.Get(0)) || !IsNil(ls.Get(-42)) {
 		t.Error("there are values outside of the stack")
 	}
 	ls.SetTop(2)
