@@ -9,7 +9,7 @@ import (
 type numbers struct{ block []LNumber }
 
 const (
-	numbersInBlock = 32
+	numbersInBlock = 128 // which one number may hold on to; but each was made by an instruction
 	smallNumbers   = 256 // are made once
 )
 

@@ -133,7 +133,7 @@ func (ls *LState) Keeps() bool {
 
 // Bytes returns about how many bytes a state holds that runs nothing.
 func (ls *LState) Bytes() int {
-	n := int(unsafe.Sizeof(*ls)) + cap(ls.reg)*int(unsafe.Sizeof(ls.reg[0]))
+	n := int(unsafe.Sizeof(*ls)) + 8*cap(ls.numbers.block) + cap(ls.reg)*int(unsafe.Sizeof(ls.reg[0]))
 	for f := range ls.frames {
 		n += int(unsafe.Sizeof(*f))
 	}
