@@ -293,28 +293,27 @@ func baseTonumber(l *vm.LState) int {
 			argError(l, 2, "base out of range")
 		}
 		f, ok := numeral.ParseInteger(l.Meter, s, base)
-		pushNumberOrNil(l)(vm.LNumber(f), ok)
-		return 1
+		return pushNumberOrNil(l, vm.LNumber(f), ok)
 	}
 	switch v := v.(type) {
 	case vm.LNumber:
 		l.Push(v)
 	case vm.LString:
-		pushNumberOrNil(l)(textNumber(l, v))
+		n, ok := textNumber(l, v)
+		return pushNumberOrNil(l, n, ok)
 	default:
 		l.Push(vm.LNil)
 	}
 	return 1
 }
 
-func pushNumberOrNil(l *vm.LState) func(vm.LNumber, bool) {
-	return func(f vm.LNumber, ok bool) {
-		if ok {
-			l.Push(f)
-		} else {
-			l.Push(vm.LNil)
-		}
+func pushNumberOrNil(l *vm.LState, n vm.LNumber, ok bool) int {
+	if !ok {
+		l.Push(vm.LNil)
+		return 1
 	}
+	l.Push(n)
+	return 1
 }
 
 func baseTostring(l *vm.LState) int {

@@ -59,7 +59,7 @@ func caught(raised vm.LValue, m *meter) vm.LValue {
 }
 
 // callError translates what ended a call.
-func callError(api *vm.ApiError, m *meter) *script.Error {
+func callError(api *vm.APIError, m *meter) *script.Error {
 	if api.Cause != nil {
 		m.reason = faulted
 	}

@@ -104,7 +104,7 @@ func setRaw(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
 }
 
 // errorSize returns how many bytes an error that was caught has cost.
-func errorSize(err *vm.ApiError) int {
+func errorSize(err *vm.APIError) int {
 	n := errorBytes
 	if err.Cut {
 		n += deepErrorMore

@@ -134,8 +134,8 @@ func (ls *LState) leave(f *Frame, at, n int) {
 	}
 }
 
-// ApiError is what ended a call.
-type ApiError struct {
+// APIError is what ended a call.
+type APIError struct {
 	Object LValue // that was raised
 	Cause  any    // what Go panicked with, if it was not Lua that raised something
 	// Trace is where the error was raised: the functions that ran, the innermost first. If there were many, some in the
@@ -145,7 +145,7 @@ type ApiError struct {
 }
 
 // Error is error's.
-func (e *ApiError) Error() string {
+func (e *APIError) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprint(e.Cause)
 	}
@@ -160,14 +160,14 @@ type Traced struct {
 }
 
 // PCall is Call, and returns what was raised. Its arguments are gone then, and there are no results.
-func (ls *LState) PCall(args, results int) (err *ApiError) {
+func (ls *LState) PCall(args, results int) (err *APIError) {
 	frame, start := ls.frame, ls.top-args-1
 	current := ls.G.CurrentThread
 	defer func() {
 		if r := recover(); r != nil {
 			var ok bool
-			if err, ok = r.(*ApiError); !ok {
-				err = &ApiError{Object: LNil, Cause: r}
+			if err, ok = r.(*APIError); !ok {
+				err = &APIError{Object: LNil, Cause: r}
 			}
 			ls.trace(err)
 			ls.unwind(frame, start)
@@ -194,7 +194,7 @@ func (ls *LState) unwind(frame *Frame, top int) {
 
 const traceHead, traceTail = 7, 6 // of a trace that is cut
 
-func (ls *LState) trace(e *ApiError) {
+func (ls *LState) trace(e *APIError) {
 	if e.Trace != nil || ls.frame == nil {
 		return
 	}
@@ -214,7 +214,7 @@ func (ls *LState) trace(e *ApiError) {
 }
 
 // Raise ends the running function with a value.
-func (ls *LState) Raise(v LValue) { panic(&ApiError{Object: v}) }
+func (ls *LState) Raise(v LValue) { panic(&APIError{Object: v}) }
 
 // RaiseError raises a message, behind the position of the innermost function of Lua.
 func (ls *LState) RaiseError(format string, args ...any) {

@@ -15,7 +15,7 @@ const (
 // Each instruction is paid for first. ls.top is where the frame's registers end, save between an instruction with as many
 // results as there are and the one after it, which takes them.
 //
-//nolint:gocyclo,cyclop,funlen,gocognit,maintidx // it is the machine
+//nolint:gocyclo,funlen // it is the machine
 func (ls *LState) execute(last *Frame) {
 	m := ls.Meter
 	cf := ls.frame
@@ -65,10 +65,7 @@ func (ls *LState) execute(last *Frame) {
 			v := ls.member(cf.Fn.Env, string(name), key)
 			ls.reg[cf.Base+a] = v
 		case glua.OP_GETTABLE:
-			key := r[i.C()&^K]
-			if i.C()&K != 0 {
-				key = constants[i.C()&^K]
-			}
+			key := rk(r, constants, i.C())
 			if t, ok := r[i.B()].(*LTable); ok {
 				if n, ok := key.(LNumber); ok {
 					if at := int(n) - 1; at >= 0 && at < len(t.array) && LNumber(at+1) == n && !IsNil(t.array[at]) {
@@ -80,10 +77,7 @@ func (ls *LState) execute(last *Frame) {
 			v := ls.GetTable(r[i.B()], key)
 			ls.reg[cf.Base+a] = v
 		case glua.OP_GETTABLEKS:
-			key := r[i.C()&^K]
-			if i.C()&K != 0 {
-				key = constants[i.C()&^K]
-			}
+			key := rk(r, constants, i.C())
 			name, isName := key.(LString)
 			switch of := r[i.B()].(type) {
 			case *LTable:

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -157,6 +158,19 @@ func TestThreads(t *testing.T) {
 	th = ls.NewThread(load(t, env, `local x = ... return x.y`), Options{Calls: 10, Values: 2, MaxValues: 200, Grow: 8})
 	if got := resume(); got != "test:1: attempt to index a nil value" || !th.Dead || ls.GetTop() != 0 {
 		t.Errorf("%q, %d values", got, ls.GetTop())
+	}
+}
+
+// TestConstantsAreNoRegisters: a function may have more constants than its thread has room for values.
+func TestConstantsAreNoRegisters(t *testing.T) {
+	source := "local t, k = {}, {} "
+	for i := range 120 {
+		source += fmt.Sprintf("t.n%d = %d.5 t[%d.5] = t.n%d k = t[%d.5] ", i, i, i, i, i)
+	}
+	ls := newTestState(100, 2000)
+	th := ls.NewThread(load(t, &LTable{}, source+"return t.n119, t[119.5], k"), Options{Calls: 10, Values: 2, MaxValues: 200, Grow: 1})
+	if n, failure := ls.Resume(th, 0); failure != nil || n != 3 || ls.Get(1) != LValue(LNumber(119.5)) || ls.Get(3) != LValue(LNumber(119.5)) {
+		t.Errorf("%d results, %v: %v", n, failure, ls.Get(1))
 	}
 }
 

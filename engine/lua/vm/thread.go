@@ -13,7 +13,7 @@ func (ls *LState) Resume(th *LState, args int) (n int, failure LValue) {
 	defer func() {
 		ls.G.CurrentThread, th.Parent = ls, nil
 		if r := recover(); r != nil {
-			err, ok := r.(*ApiError)
+			err, ok := r.(*APIError)
 			if !ok {
 				panic(r)
 			}

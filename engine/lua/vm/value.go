@@ -70,23 +70,40 @@ var (
 	LFalse = LBool(false)
 )
 
-// String is LValue's, as are all that follow. What has an address does not show it.
-func (*LNilType) String() string    { return "nil" }
-func (b LBool) String() string      { return strconv.FormatBool(bool(b)) }
-func (n LNumber) String() string    { return strconv.FormatFloat(float64(n), 'g', -1, 64) }
-func (s LString) String() string    { return string(s) }
-func (*LFunction) String() string   { return "function" }
-func (*LUserData) String() string   { return "userdata" }
-func (*LState) String() string      { return "thread" }
-func (*LTable) String() string      { return "table" }
-func (*LNilType) Type() LValueType  { return LTNil }
-func (LBool) Type() LValueType      { return LTBool }
-func (LNumber) Type() LValueType    { return LTNumber }
-func (LString) Type() LValueType    { return LTString }
+// What has an address does not show it.
+
+func (*LNilType) String() string  { return "nil" }
+func (b LBool) String() string    { return strconv.FormatBool(bool(b)) }
+func (n LNumber) String() string  { return strconv.FormatFloat(float64(n), 'g', -1, 64) }
+func (s LString) String() string  { return string(s) }
+func (*LFunction) String() string { return "function" }
+func (*LUserData) String() string { return "userdata" }
+func (*LState) String() string    { return "thread" }
+func (*LTable) String() string    { return "table" }
+
+// Type is LValue's.
+func (*LNilType) Type() LValueType { return LTNil }
+
+// Type is LValue's.
+func (LBool) Type() LValueType { return LTBool }
+
+// Type is LValue's.
+func (LNumber) Type() LValueType { return LTNumber }
+
+// Type is LValue's.
+func (LString) Type() LValueType { return LTString }
+
+// Type is LValue's.
 func (*LFunction) Type() LValueType { return LTFunction }
+
+// Type is LValue's.
 func (*LUserData) Type() LValueType { return LTUserData }
-func (*LState) Type() LValueType    { return LTThread }
-func (*LTable) Type() LValueType    { return LTTable }
+
+// Type is LValue's.
+func (*LState) Type() LValueType { return LTThread }
+
+// Type is LValue's.
+func (*LTable) Type() LValueType { return LTTable }
 
 // IsNil is v == LNil, without a call.
 func IsNil(v LValue) bool {
