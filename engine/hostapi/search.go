@@ -38,7 +38,7 @@ func (c *Call) Search(p *Pattern, s string, from int) ([]int, *script.Error) {
 	if !c.Pay(searchCost) {
 		return nil, stopped()
 	}
-	r := runes{text: s, meter: c.Meter, cost: 1 + p.cost/stepsPerInstruction}
+	r := runes{text: s, meter: c.Meter, cost: int32(1 + p.cost/stepsPerInstruction)} //nolint:gosec // a pattern is bounded
 	if from == 0 {
 		return r.result(p.first.FindReaderSubmatchIndex(&r))
 	}
@@ -71,9 +71,8 @@ type runes struct {
 	at    int
 	edge  int // that no character spans
 	meter Meter
-	cost  int // of each character
-	owed  int // instructions that were not paid for
-	over  bool
+	cost  int32 // of each character
+	owed  int32 // instructions that were not paid for
 }
 
 var _ io.RuneReader = (*runes)(nil)
@@ -83,20 +82,21 @@ const owedAtOnce = 256
 
 // afford is for a character and reports whether the call may go on.
 func (r *runes) afford() bool {
-	if r.owed += r.cost; r.owed >= owedAtOnce {
-		r.settle()
+	if r.owed += r.cost; r.owed < owedAtOnce {
+		return true
 	}
-	return !r.over
+	return r.settle()
 }
 
-func (r *runes) settle() {
-	r.over = !r.meter.Pay(r.owed)
+func (r *runes) settle() bool {
+	owed := r.owed
 	r.owed = 0
+	return r.meter.Pay(int(owed))
 }
 
-// result returns what a search has found, unless it has ended early.
+// result returns what a search has found, unless the call is to end.
 func (r *runes) result(at []int) ([]int, *script.Error) {
-	if r.settle(); r.over {
+	if !r.settle() {
 		return nil, stopped()
 	}
 	return at, nil

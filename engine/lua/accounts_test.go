@@ -116,7 +116,7 @@ func guarded(made ...int64) (w *watchdog, stopped func() string) {
 	return w, func() string {
 		var names []string
 		for i, m := range calls {
-			if m.stop.Load() == uint32(outOfMemory) {
+			if m.Stop.Load() == uint32(outOfMemory) {
 				names = append(names, fmt.Sprint(i))
 			}
 		}
@@ -138,7 +138,7 @@ func TestHeapGuardStopsWhoGrew(t *testing.T) {
 		}
 		var left []*meter // as when they are over
 		for _, m := range w.calls {
-			if m.stop.Load() == uint32(outOfMemory) {
+			if m.Stop.Load() == uint32(outOfMemory) {
 				live -= m.account.Load().bytes.Load()
 				continue
 			}
@@ -218,7 +218,7 @@ func TestTimeIsUpDuringACollection(t *testing.T) {
 	}
 	<-collecting
 	m.ctx, m.deadline = t.Context(), time.Unix(1_000_000, 0)
-	if w.stopLateCalls(m.deadline, 0); m.stop.Load() != uint32(outOfTime) {
-		t.Errorf("the call goes on: %d", m.stop.Load())
+	if w.stopLateCalls(m.deadline, 0); m.Stop.Load() != uint32(outOfTime) {
+		t.Errorf("the call goes on: %d", m.Stop.Load())
 	}
 }

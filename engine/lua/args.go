@@ -4,24 +4,23 @@ import (
 	"fmt"
 	"math"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // argError ends the running builtin because its n-th argument is not as it
 // should be.
-func argError(l *glua.LState, n int, message string) {
+func argError(l *vm.LState, n int, message string) {
 	name := "?"
-	if debug, ok := l.GetStack(0); ok {
-		if fn, err := l.GetInfo("f", debug, glua.LNil); err == nil {
-			if known, ok := sandbox().names[fn.(*glua.LFunction)]; ok {
-				name = known
-			}
+	if f := l.Frame(); f != nil {
+		if known, ok := sandbox().names[f.Fn]; ok {
+			name = known
 		}
 	}
 	l.RaiseError("bad argument #%d to '%s' (%s)", n, name, message)
 }
 
-func typeError(l *glua.LState, n int, want string) {
+func typeError(l *vm.LState, n int, want string) {
 	got := "no value"
 	if n <= l.GetTop() {
 		got = valueName(l.Get(n))
@@ -33,18 +32,18 @@ func typeError(l *glua.LState, n int, want string) {
 }
 
 // typeName is what type() returns for v.
-func typeName(v glua.LValue) string {
+func typeName(v vm.LValue) string {
 	if isLibrary(v) {
 		return "table"
 	}
 	return v.Type().String()
 }
 
-func isLibrary(v glua.LValue) bool { return libraryMembers(v) != nil }
+func isLibrary(v vm.LValue) bool { return libraryMembers(v) != nil }
 
 // libraryMembers returns what is in the library v; nil if it is none.
-func libraryMembers(v glua.LValue) *glua.LTable {
-	if ud, ok := v.(*glua.LUserData); ok {
+func libraryMembers(v vm.LValue) *vm.LTable {
+	if ud, ok := v.(*vm.LUserData); ok {
 		if lib, ok := ud.Value.(library); ok {
 			return lib.members
 		}
@@ -52,7 +51,7 @@ func libraryMembers(v glua.LValue) *glua.LTable {
 	return nil
 }
 
-func argAny(l *glua.LState, n int) glua.LValue {
+func argAny(l *vm.LState, n int) vm.LValue {
 	if n > l.GetTop() {
 		argError(l, n, "value expected")
 	}
@@ -60,8 +59,8 @@ func argAny(l *glua.LState, n int) glua.LValue {
 }
 
 // argTable returns the first argument, a table, which is not lazy any more.
-func argTable(l *glua.LState) *glua.LTable {
-	t, ok := l.Get(1).(*glua.LTable)
+func argTable(l *vm.LState) *vm.LTable {
+	t, ok := l.Get(1).(*vm.LTable)
 	if !ok {
 		typeError(l, 1, "table")
 	}
@@ -69,8 +68,8 @@ func argTable(l *glua.LState) *glua.LTable {
 	return t
 }
 
-func argFunction(l *glua.LState, n int) *glua.LFunction {
-	fn, ok := l.Get(n).(*glua.LFunction)
+func argFunction(l *vm.LState, n int) *vm.LFunction {
+	fn, ok := l.Get(n).(*vm.LFunction)
 	if !ok {
 		typeError(l, n, "function")
 	}
@@ -78,33 +77,32 @@ func argFunction(l *glua.LState, n int) *glua.LFunction {
 }
 
 // argString returns a string; numbers count as what they print.
-func argString(l *glua.LState, n int) string {
+func argString(l *vm.LState, n int) string {
 	switch v := l.Get(n).(type) {
-	case glua.LString:
+	case vm.LString:
 		return string(v)
-	case glua.LNumber:
-		return formatNumber(float64(v))
+	case vm.LNumber:
+		return numeral.Format(float64(v))
 	}
 	typeError(l, n, "string")
 	return ""
 }
 
-func optString(l *glua.LState, n int, otherwise string) string {
-	if l.Get(n) == glua.LNil {
+func optString(l *vm.LState, n int, otherwise string) string {
+	if l.Get(n) == vm.LNil {
 		return otherwise
 	}
 	return argString(l, n)
 }
 
 // argNumber returns a number; strings count if they are one.
-func argNumber(l *glua.LState, n int) float64 {
+func argNumber(l *vm.LState, n int) float64 {
 	switch v := l.Get(n).(type) {
-	case glua.LNumber:
+	case vm.LNumber:
 		return float64(v)
-	case glua.LString:
-		f, ok := textNumber(l, v)
-		if ok {
-			return f
+	case vm.LString:
+		if f, ok := textNumber(l, v); ok {
+			return float64(f)
 		}
 	}
 	typeError(l, n, "number")
@@ -112,19 +110,18 @@ func argNumber(l *glua.LState, n int) float64 {
 }
 
 // textNumber returns the number that a string is, if it is one.
-func textNumber(l *glua.LState, v glua.LString) (float64, bool) {
-	m := meterOf(l)
-	f, ok := m.parseNumber(string(v))
-	m.charge(l, 0) // fails here if the budget is why reading did
-	return f, ok
+func textNumber(l *vm.LState, v vm.LString) (vm.LNumber, bool) {
+	f, ok := numeral.Parse(l.Meter, string(v))
+	l.Charge(0) // fails here if the budget is why reading did
+	return vm.LNumber(f), ok
 }
 
 // argInt returns a number cut to an integer; what is beyond 2^53 counts as 2^53,
 // and what is no number as 0.
-func argInt(l *glua.LState, n int) int { return toInt(argNumber(l, n)) }
+func argInt(l *vm.LState, n int) int { return toInt(argNumber(l, n)) }
 
-func optInt(l *glua.LState, n, otherwise int) int {
-	if l.Get(n) == glua.LNil {
+func optInt(l *vm.LState, n, otherwise int) int {
+	if l.Get(n) == vm.LNil {
 		return otherwise
 	}
 	return argInt(l, n)
@@ -132,8 +129,8 @@ func optInt(l *glua.LState, n, otherwise int) int {
 
 // optLast returns the n-th argument, the last index to look at: by default the
 // length of t.
-func optLast(l *glua.LState, n int, t *glua.LTable) int {
-	if l.Get(n) == glua.LNil {
+func optLast(l *vm.LState, n int, t *vm.LTable) int {
+	if l.Get(n) == vm.LNil {
 		return border(t)
 	}
 	return argInt(l, n)
@@ -143,30 +140,22 @@ func toInt(f float64) int {
 	if math.IsNaN(f) {
 		return 0
 	}
-	return int(max(-maxExactInteger, min(f, maxExactInteger)))
+	return int(max(-numeral.MaxExact, min(f, numeral.MaxExact)))
 }
 
-// rawGetIndex reads t[i], whichever part of the table it lives in.
-func rawGetIndex(t *glua.LTable, i int) glua.LValue {
-	if 0 < i && i < maxArrayIndex {
-		return t.RawGetInt(i)
-	}
-	return t.RawGetH(glua.LNumber(i))
-}
-
-// border is the length of t: an n so that t[n] is not nil and t[n+1] is. What
-// gopher-lua says is right for its array part alone.
-func border(t *glua.LTable) int {
+// border is the length of t: an n so that t[n] is not nil and t[n+1] is. t.Len is
+// one of its array part alone.
+func border(t *vm.LTable) int {
 	n := t.Len()
-	if n < maxArrayIndex-1 {
+	if n < vm.MaxArrayIndex-1 {
 		return n
 	}
 	low, high := n, 2*n
-	for rawGetIndex(t, high) != glua.LNil {
+	for t.RawGetInt(high) != vm.LNil {
 		low, high = high, 2*high
 	}
 	for high-low > 1 {
-		if middle := low + (high-low)/2; rawGetIndex(t, middle) != glua.LNil {
+		if middle := low + (high-low)/2; t.RawGetInt(middle) != vm.LNil {
 			low = middle
 		} else {
 			high = middle

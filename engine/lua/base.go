@@ -5,20 +5,21 @@ import (
 	"strconv"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // maxResults is how many values a builtin may return.
 const maxResults = 8000
 
-// errorCost is what catching an error costs: gopher-lua makes a traceback.
+// errorCost is what catching an error costs: it unwinds the stack of Go.
 const errorCost = 500
 
 // baseFunctions returns the global functions. What is missing of Lua 5.1 is missing
 // on purpose: functions that change environments, load code, reach the outside
 // or the collector, and coroutines.
-func baseFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func baseFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"assert":       baseAssert,
 		"error":        baseError,
 		"getmetatable": baseGetMetatable,
@@ -40,33 +41,33 @@ func baseFunctions() map[string]glua.LGFunction {
 	}
 }
 
-func baseAssert(l *glua.LState) int {
-	if !glua.LVIsFalse(argAny(l, 1)) {
+func baseAssert(l *vm.LState) int {
+	if !vm.LVIsFalse(argAny(l, 1)) {
 		return l.GetTop()
 	}
 	raiseText(l, whereOf(l), optString(l, 2, "assertion failed!"))
 	return 0
 }
 
-func baseError(l *glua.LState) int {
+func baseError(l *vm.LState) int {
 	value, level := l.Get(1), optInt(l, 2, 1)
 	if level > 0 && isText(value) {
 		raiseText(l, where(l, level), argString(l, 1))
 	}
-	l.Error(value, 0)
+	l.Raise(value)
 	return 0
 }
 
 // raiseText raises a text, which may be long, behind a position.
-func raiseText(l *glua.LState, position, message string) {
+func raiseText(l *vm.LState, position, message string) {
 	if position != "" {
 		meterOf(l).make(l, stringBytes+len(position)+len(message))
 	}
-	l.Error(glua.LString(position+message), 0)
+	l.Raise(vm.LString(position + message))
 }
 
 // whereOf is where of the innermost function that is no builtin.
-func whereOf(l *glua.LState) string {
+func whereOf(l *vm.LState) string {
 	for level := 1; level <= callStackSize; level++ {
 		if position := where(l, level); position != "" {
 			return position
@@ -78,7 +79,7 @@ func whereOf(l *glua.LState) string {
 // where returns what messages begin with that blame the function at the level: 1
 // is the one that called the builtin that runs. It is empty for builtins, and where
 // there is no such level.
-func where(l *glua.LState, level int) string {
+func where(l *vm.LState, level int) string {
 	position := l.Where(min(level, callStackSize))
 	if !strings.HasPrefix(position, chunkName) && libraryPosition(position+" ") == "" {
 		return ""
@@ -86,38 +87,49 @@ func where(l *glua.LState, level int) string {
 	return position + " "
 }
 
-func baseGetMetatable(l *glua.LState) int {
+func baseGetMetatable(l *vm.LState) int {
 	v := argAny(l, 1)
 	switch v.Type() {
-	case glua.LTTable, glua.LTString, glua.LTUserData:
+	case vm.LTTable, vm.LTString, vm.LTUserData:
 		if !isMarked(v) {
-			l.Push(l.GetMetatable(v))
+			l.Push(metatableOf(l, v))
 			return 1
 		}
 	}
-	l.Push(glua.LNil) // other types have what refusals made, which is ours
+	l.Push(vm.LNil) // other types have what refusals made, which is ours
 	return 1
+}
+
+// metatableOf returns what scripts see as the metatable of v.
+func metatableOf(l *vm.LState, v vm.LValue) vm.LValue {
+	meta := l.Metatable(v)
+	if meta == nil {
+		return vm.LNil
+	}
+	if instead := meta.RawGetString("__metatable"); !vm.IsNil(instead) {
+		return instead
+	}
+	return meta
 }
 
 // isMarked reports whether v is a table whose metatable is a mark of ours: for
 // scripts it has none.
-func isMarked(v glua.LValue) bool {
-	t, ok := v.(*glua.LTable)
+func isMarked(v vm.LValue) bool {
+	t, ok := v.(*vm.LTable)
 	if !ok {
 		return false
 	}
-	b := sandbox()
-	meta, _ := t.Metatable.(*glua.LTable)
+	b, meta := sandbox(), t.Metatable
 	return meta != nil && (meta == b.arrayMeta || meta == b.requestMeta || meta == b.nullsMeta || meta == b.lazyMeta)
 }
 
-func baseSetmetatable(l *glua.LState) int {
+func baseSetmetatable(l *vm.LState) int {
 	t := argTable(l)
-	meta := l.Get(2)
-	if _, ok := meta.(*glua.LTable); !ok && (meta != glua.LNil || l.GetTop() < 2) {
+	meta, ok := l.Get(2).(*vm.LTable)
+	if !ok && (l.Get(2) != vm.LNil || l.GetTop() < 2) {
 		argError(l, 2, "nil or table expected")
 	}
-	if old, ok := t.Metatable.(*glua.LTable); ok && old.RawGetString("__metatable") != glua.LNil {
+	if t.Metatable != nil && t.Metatable.RawGetString("__metatable") != vm.LNil {
 		l.RaiseError("cannot change a protected metatable")
 	}
 	t.Metatable = meta
@@ -125,50 +137,50 @@ func baseSetmetatable(l *glua.LState) int {
 	return 1
 }
 
-func baseIpairsNext(l *glua.LState) int {
+func baseIpairsNext(l *vm.LState) int {
 	t, i := argTable(l), argInt(l, 2)+1
-	v := rawGetIndex(t, i)
-	if v == glua.LNil {
+	v := t.RawGetInt(i)
+	if v == vm.LNil {
 		return 0
 	}
-	l.Push(glua.LNumber(i))
+	l.Push(vm.LNumber(i))
 	l.Push(v)
 	return 2
 }
 
-func baseIpairs(l *glua.LState) int {
+func baseIpairs(l *vm.LState) int {
 	t := argTable(l)
 	l.Push(sandbox().ipairsNext)
 	l.Push(t)
-	l.Push(glua.LNumber(0))
+	l.Push(vm.LNumber(0))
 	return 3
 }
 
-func baseNext(l *glua.LState) int {
+func baseNext(l *vm.LState) int {
 	if isLibrary(l.Get(1)) {
 		return baseLibraryNext(l)
 	}
 	return pushNext(l, argTable(l))
 }
 
-func pushNext(l *glua.LState, t *glua.LTable) int {
-	k, v := meterOf(l).next(t, l.Get(2))
+func pushNext(l *vm.LState, t *vm.LTable) int {
+	k, v := meterOf(l).Next(t, l.Get(2))
 	l.Push(k)
-	if k == glua.LNil {
+	if k == vm.LNil {
 		return 1
 	}
 	l.Push(v)
 	return 2
 }
 
-func baseLibraryNext(l *glua.LState) int {
+func baseLibraryNext(l *vm.LState) int {
 	if !isLibrary(l.Get(1)) {
 		typeError(l, 1, "table")
 	}
 	return pushNext(l, libraryMembers(l.Get(1)))
 }
 
-func basePairs(l *glua.LState) int {
+func basePairs(l *vm.LState) int {
 	v := l.Get(1)
 	if isLibrary(v) {
 		l.Push(sandbox().libraryNext)
@@ -177,35 +189,35 @@ func basePairs(l *glua.LState) int {
 		l.Push(sandbox().pairsNext)
 	}
 	l.Push(v)
-	l.Push(glua.LNil)
+	l.Push(vm.LNil)
 	return 3
 }
 
 // basePcall catches errors of the script, but not the end of its budget.
-func basePcall(l *glua.LState) int {
+func basePcall(l *vm.LState) int {
 	argAny(l, 1)
 	if value, failed := protectedCall(l, l.GetTop()-1); failed {
-		l.Push(glua.LFalse)
+		l.Push(vm.LFalse)
 		l.Push(value)
 		return 2
 	}
-	l.Insert(glua.LTrue, 1)
+	l.Insert(vm.LTrue, 1)
 	return l.GetTop()
 }
 
 // baseXpcall calls the handler after the stack was unwound: without the debug
 // library it cannot see the difference.
-func baseXpcall(l *glua.LState) int {
+func baseXpcall(l *vm.LState) int {
 	handler := argAny(l, 2)
 	l.SetTop(1)
 	value, failed := protectedCall(l, 0)
 	if !failed {
-		l.Insert(glua.LTrue, 1)
+		l.Insert(vm.LTrue, 1)
 		return l.GetTop()
 	}
 	l.SetTop(0)
-	l.Push(glua.LFalse)
-	if _, callable := handler.(*glua.LFunction); callable {
+	l.Push(vm.LFalse)
+	if _, callable := handler.(*vm.LFunction); callable {
 		l.Push(handler)
 		l.Push(value)
 		if _, failed := protectedCall(l, 1); !failed {
@@ -214,34 +226,33 @@ func baseXpcall(l *glua.LState) int {
 		}
 	}
 	l.SetTop(1)
-	l.Push(glua.LString("error in error handling"))
+	l.Push(vm.LString("error in error handling"))
 	return 2
 }
 
 // protectedCall calls the function on the stack and reports whether it failed,
 // and with which value.
-func protectedCall(l *glua.LState, args int) (glua.LValue, bool) {
-	err := l.PCall(args, glua.MultRet, nil)
+func protectedCall(l *vm.LState, args int) (vm.LValue, bool) {
+	err := l.PCall(args, vm.MultRet)
 	if err == nil {
 		return nil, false
 	}
 	m := meterOf(l)
-	api, ok := err.(*glua.ApiError) //nolint:errorlint // PCall returns nothing else
-	if !ok || api.Type == glua.ApiErrorPanic {
+	if err.Cause != nil {
 		m.reason = faulted
 		m.exhaust()
 	}
-	m.charge(l, errorCost)
-	m.make(l, errorSize(api))
-	return caught(api, m), true
+	l.Charge(errorCost)
+	m.make(l, errorSize(err))
+	return caught(err.Object, m), true
 }
 
-func baseRawequal(l *glua.LState) int {
-	l.Push(glua.LBool(argAny(l, 1) == argAny(l, 2)))
+func baseRawequal(l *vm.LState) int {
+	l.Push(vm.LBool(argAny(l, 1) == argAny(l, 2)))
 	return 1
 }
 
-func baseRawget(l *glua.LState) int {
+func baseRawget(l *vm.LState) int {
 	t := libraryMembers(l.Get(1))
 	if t == nil {
 		t = argTable(l)
@@ -250,17 +261,17 @@ func baseRawget(l *glua.LState) int {
 	return 1
 }
 
-func baseRawset(l *glua.LState) int {
+func baseRawset(l *vm.LState) int {
 	t := argTable(l)
 	setRaw(l, t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
 	l.SetTop(1)
 	return 1
 }
 
-func baseSelect(l *glua.LState) int {
+func baseSelect(l *vm.LState) int {
 	top := l.GetTop()
-	if l.Get(1) == glua.LString("#") {
-		l.Push(glua.LNumber(top - 1))
+	if l.Get(1) == vm.LString("#") {
+		l.Push(vm.LNumber(top - 1))
 		return 1
 	}
 	n := argInt(l, 1)
@@ -273,7 +284,7 @@ func baseSelect(l *glua.LState) int {
 	return max(top-n, 0)
 }
 
-func baseTonumber(l *glua.LState) int {
+func baseTonumber(l *vm.LState) int {
 	v := argAny(l, 1)
 	base := optInt(l, 2, 10)
 	if base != 10 {
@@ -281,63 +292,63 @@ func baseTonumber(l *glua.LState) int {
 		if base < 2 || base > 36 {
 			argError(l, 2, "base out of range")
 		}
-		pushNumberOrNil(l)(meterOf(l).parseInteger(s, base))
-		return 1
+		f, ok := numeral.ParseInteger(l.Meter, s, base)
+		return pushNumberOrNil(l, vm.LNumber(f), ok)
 	}
 	switch v := v.(type) {
-	case glua.LNumber:
+	case vm.LNumber:
 		l.Push(v)
-	case glua.LString:
-		pushNumberOrNil(l)(textNumber(l, v))
+	case vm.LString:
+		n, ok := textNumber(l, v)
+		return pushNumberOrNil(l, n, ok)
 	default:
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 	}
 	return 1
 }
 
-func pushNumberOrNil(l *glua.LState) func(float64, bool) {
-	return func(f float64, ok bool) {
-		if ok {
-			l.Push(glua.LNumber(f))
-		} else {
-			l.Push(glua.LNil)
-		}
+func pushNumberOrNil(l *vm.LState, n vm.LNumber, ok bool) int {
+	if !ok {
+		l.Push(vm.LNil)
+		return 1
 	}
+	l.Push(n)
+	return 1
 }
 
-func baseTostring(l *glua.LState) int {
+func baseTostring(l *vm.LState) int {
 	v := argAny(l, 1)
-	if s, ok := v.(glua.LString); ok {
+	if s, ok := v.(vm.LString); ok {
 		l.Push(s)
 		return 1
 	}
-	l.Push(glua.LString(toString(l, v)))
+	l.Push(vm.LString(toString(l, v)))
 	return 1
 }
 
 var addressSeed = maphash.MakeSeed()
 
 // toString is tostring(v), __tostring included.
-func toString(l *glua.LState, v glua.LValue) string {
+func toString(l *vm.LState, v vm.LValue) string {
 	switch v := v.(type) {
-	case glua.LString:
+	case vm.LString:
 		return string(v)
-	case glua.LNumber:
-		return formatNumber(float64(v))
-	case glua.LBool, *glua.LNilType:
+	case vm.LNumber:
+		return numeral.Format(float64(v))
+	case vm.LBool, *vm.LNilType:
 		return v.String()
 	}
-	if fn := l.GetMetaField(v, "__tostring"); fn != glua.LNil {
+	if fn := l.GetMetaField(v, "__tostring"); fn != vm.LNil {
 		l.Push(fn)
 		l.Push(v)
 		l.Call(1, 1)
 		result := l.Get(-1)
 		l.Pop(1)
 		switch result := result.(type) {
-		case glua.LString:
+		case vm.LString:
 			return string(result)
-		case glua.LNumber:
-			return formatNumber(float64(result))
+		case vm.LNumber:
+			return numeral.Format(float64(result))
 		}
 		l.RaiseError("'tostring' must return a string")
 	}
@@ -345,12 +356,12 @@ func toString(l *glua.LState, v glua.LValue) string {
 	return typeName(v) + ": 0x" + strconv.FormatUint(maphash.Comparable(addressSeed, v), 16)
 }
 
-func baseType(l *glua.LState) int {
-	l.Push(glua.LString(typeName(argAny(l, 1))))
+func baseType(l *vm.LState) int {
+	l.Push(vm.LString(typeName(argAny(l, 1))))
 	return 1
 }
 
-func baseUnpack(l *glua.LState) int {
+func baseUnpack(l *vm.LState) int {
 	t := argTable(l)
 	first, last := optInt(l, 2, 1), optLast(l, 3, t)
 	n := last - first + 1
@@ -360,9 +371,9 @@ func baseUnpack(l *glua.LState) int {
 	if n > maxResults {
 		l.RaiseError("too many results to unpack")
 	}
-	meterOf(l).charge(l, n)
+	l.Charge(n)
 	for i := range n {
-		l.Push(rawGetIndex(t, first+i))
+		l.Push(t.RawGetInt(first + i))
 	}
 	return n
 }

@@ -56,7 +56,7 @@ var counts = []struct {
 	{`local co = coroutine.wrap(function() for i = 1, 3 do coroutine.yield(i) end end) for i = 1, 3 do co() end`, 617},
 }
 
-// TestInstructionCount holds what known programs cost: if gopher-lua stopped asking
+// TestInstructionCount holds what known programs cost: if the machine stopped asking
 // the meter, or a builtin stopped charging, budgets would be worth nothing and no other
 // test might notice.
 func TestInstructionCount(t *testing.T) {

@@ -1,9 +1,7 @@
 package lua
 
 import (
-	"reflect"
-
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Bounds of the coroutines of a call.
@@ -12,7 +10,7 @@ const (
 	maxResumed         = 8  // resumed within each other
 	coroutineStack     = 64 // values on the stack of a fresh one
 	coroutineMaxStack  = 16384
-	coroutineCost      = 500 // instructions: a stack of some 24 KiB is made
+	coroutineCost      = 501 // instructions: a stack is made
 	switchCost         = 20  // instructions: a resume and the yield after it take as long
 	coroutineMoveLimit = maxResults
 )
@@ -27,32 +25,15 @@ const (
 	dead          status = "dead"
 )
 
-// coroutine is a thread of gopher-lua's with what it does not know: the states of
-// those that wait for others, and how many values a yield has room for. It is not a
-// goroutine: a resume is a call of Go, and a yield its return.
+// coroutine is a thread with the states of those that wait for others. It is not a goroutine: a
+// resume is a call of Go, and a yield its return.
 type coroutine struct {
-	l      *glua.LState
+	l      *vm.LState
 	status status
-	wanted int // values that the yield it waits in is to return, or glua.MultRet
 }
 
-// threads is what there is of gopher-lua's coroutine library: they know parts that
-// it does not show.
-type threads struct{ create, resume glua.LGFunction }
-
-// newThreads takes them from a library that is thrown away.
-func newThreads() threads {
-	l := glua.NewState(glua.Options{SkipOpenLibs: true, CallStackSize: 8, RegistrySize: 64})
-	defer l.Close()
-	l.Push(l.NewFunction(glua.OpenCoroutine))
-	l.Call(0, 1)
-	members := l.Get(-1).(*glua.LTable)
-	function := func(name string) glua.LGFunction { return members.RawGetString(name).(*glua.LFunction).GFunction }
-	return threads{create: function("create"), resume: function("resume")}
-}
-
-func coroutineFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func coroutineFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"create":  coroutineCreate,
 		"resume":  coroutineResume,
 		"running": coroutineRunning,
@@ -66,17 +47,16 @@ func coroutineFunctions() map[string]glua.LGFunction {
 // not use it.
 func (b *box) addCoroutines() {
 	without := newTable()
-	b.base.ForEach(func(name, v glua.LValue) { without.RawSet(name, v) })
+	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
 	b.without, b.withoutMeta = without, protected(without)
 	b.withoutBareEnv = newTable()
-	b.withoutBareEnv.Metatable = b.withoutMeta
-	b.threads = newThreads()
+	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
 	b.library("coroutine", coroutineFunctions(), nil)
 }
 
 // environments returns the metatable of environments, and the one of programs
 // that set no globals.
-func (b *box) environments(coroutines bool) (meta, bare *glua.LTable) {
+func (b *box) environments(coroutines bool) (meta, bare *vm.LTable) {
 	if coroutines {
 		return b.envMeta, b.bareEnv
 	}
@@ -84,31 +64,23 @@ func (b *box) environments(coroutines bool) (meta, bare *glua.LTable) {
 }
 
 // newCoroutine makes a coroutine of the first argument.
-func newCoroutine(l *glua.LState) *coroutine {
-	if fn, ok := l.Get(1).(*glua.LFunction); !ok || fn.IsG {
+func newCoroutine(l *vm.LState) *coroutine {
+	if fn, ok := l.Get(1).(*vm.LFunction); !ok || fn.IsG {
 		argError(l, 1, "Lua function expected")
 	}
-	m, c := meterOf(l), callOf(l)
-	m.charge(l, coroutineCost)
+	c := callOf(l)
+	l.Charge(coroutineCost)
 	if len(c.coroutines) >= maxCoroutines {
 		raiseLimit(l, "more than %d coroutines in one call", maxCoroutines)
 	}
-	l.SetTop(1)
-	sandbox().threads.create(l)
-	co := &coroutine{l: l.Get(-1).(*glua.LState), status: suspended}
-	co.l.SetContext(m)
+	options := vm.Options{Calls: callStackSize, Values: coroutineStack, MaxValues: coroutineMaxStack, Grow: registryGrowStep}
+	co := &coroutine{l: l.NewThread(argFunction(l, 1), options), status: suspended}
 	c.coroutines = append(c.coroutines, co)
 	return co
 }
 
-// coroutineOptions are those of the threads that a state makes.
-func coroutineOptions(o glua.Options) glua.Options {
-	o.RegistrySize, o.RegistryMaxSize = coroutineStack, coroutineMaxStack
-	return o
-}
-
 // coroutineOf returns what l is, or nil if it is no coroutine.
-func (c *call) coroutineOf(l *glua.LState) *coroutine {
+func (c *call) coroutineOf(l *vm.LState) *coroutine {
 	for _, co := range c.coroutines {
 		if co.l == l {
 			return co
@@ -117,179 +89,102 @@ func (c *call) coroutineOf(l *glua.LState) *coroutine {
 	return nil
 }
 
-func argCoroutine(l *glua.LState) *coroutine {
-	th, ok := l.Get(1).(*glua.LState)
+func argCoroutine(l *vm.LState) *coroutine {
+	th, ok := l.Get(1).(*vm.LState)
 	if !ok {
 		argError(l, 1, "coroutine expected")
 	}
 	return callOf(l).coroutineOf(th)
 }
 
-func coroutineCreate(l *glua.LState) int {
+func coroutineCreate(l *vm.LState) int {
 	l.Push(newCoroutine(l).l)
 	return 1
 }
 
-func coroutineStatus(l *glua.LState) int {
-	l.Push(glua.LString(argCoroutine(l).status))
+func coroutineStatus(l *vm.LState) int {
+	l.Push(vm.LString(argCoroutine(l).status))
 	return 1
 }
 
 // coroutineRunning returns the running coroutine; nil outside of any.
-func coroutineRunning(l *glua.LState) int {
+func coroutineRunning(l *vm.LState) int {
 	if co := callOf(l).coroutineOf(l); co != nil {
 		l.Push(co.l)
 		return 1
 	}
-	l.Push(glua.LNil)
+	l.Push(vm.LNil)
 	return 1
 }
 
-func coroutineResume(l *glua.LState) int {
+func coroutineResume(l *vm.LState) int {
 	co := argCoroutine(l)
-	if err, ok := co.resume(l); !ok {
-		l.SetTop(0)
-		l.Push(glua.LFalse)
-		l.Push(caught(&glua.ApiError{Object: err}, meterOf(l)))
+	n, failure := co.resume(l, l.GetTop()-1)
+	if failure != nil {
+		l.Push(vm.LFalse)
+		l.Push(caught(failure, meterOf(l)))
 		return 2
 	}
-	return l.GetTop()
+	l.Insert(vm.LTrue, l.GetTop()-n+1)
+	return n + 1
 }
 
 // coroutineWrap returns a function that resumes, and whose errors are the
 // coroutine's.
-func coroutineWrap(l *glua.LState) int {
+func coroutineWrap(l *vm.LState) int {
 	co := newCoroutine(l)
-	l.Push(builtin(func(l *glua.LState) int {
+	l.Push(builtin(func(l *vm.LState) int {
 		if co.status != suspended {
 			l.RaiseError("cannot resume %s coroutine", co.status)
 		}
-		l.Insert(co.l, 1)
-		err, ok := co.resume(l)
-		if !ok {
-			l.Error(err, 0)
+		n, failure := co.resume(l, l.GetTop())
+		if failure != nil {
+			l.Raise(failure)
 		}
-		l.Remove(1)
-		return l.GetTop()
+		return n
 	}))
 	return 1
 }
 
-// resume runs co, which is l's first argument, with the others until it yields or
-// ends. If ok, all that is on l's stack then is true and the values that it handed
-// out; if not, err is what it raised.
-func (co *coroutine) resume(l *glua.LState) (err glua.LValue, ok bool) {
-	m, c := meterOf(l), callOf(l)
-	m.charge(l, switchCost+l.GetTop())
+// resume runs co with the last args values until it yields or ends. It pushes the n values that
+// co handed out; or co has failed.
+func (co *coroutine) resume(l *vm.LState, args int) (n int, failure vm.LValue) {
+	c := callOf(l)
+	l.Charge(switchCost + 1 + args)
 	if co.status != suspended {
-		return glua.LString("cannot resume " + string(co.status) + " coroutine"), false
+		return 0, vm.LString("cannot resume " + string(co.status) + " coroutine")
 	}
 	if c.resumed >= maxResumed {
 		raiseLimit(l, "coroutines are resumed more than %d deep", maxResumed)
 	}
-	if l.GetTop() > coroutineMoveLimit {
+	if args >= coroutineMoveLimit {
 		l.RaiseError("too many arguments to resume")
 	}
-	co.fit(l)
 	if from := c.coroutineOf(l); from != nil {
 		from.status = normal
 		defer func() { from.status = runningStatus }()
 	}
 	c.resumed++
 	co.status = runningStatus
-	err, ok = co.run(l)
+	n, failure = l.Resume(co.l, args)
 	c.resumed--
-	m.charge(l, l.GetTop())
-	return err, ok
-}
-
-// fit makes the arguments, after co itself, as many as the yield has room for:
-// gopher-lua would leave registers unset.
-func (co *coroutine) fit(l *glua.LState) {
-	if co.wanted == glua.MultRet || !co.started() {
-		return
+	co.status = suspended
+	if co.l.Dead {
+		co.status = dead
+		l.Charge(1) // its stack is dropped
 	}
-	for l.GetTop() < 1+co.wanted {
-		l.Push(glua.LNil)
+	if l.Charge(n + 1); failure != nil {
+		l.Charge(1)
 	}
-	l.SetTop(1 + co.wanted)
-}
-
-// started reports whether co was resumed before.
-func (co *coroutine) started() bool {
-	_, ok := co.l.GetStack(0)
-	return ok
-}
-
-// run lets gopher-lua resume co. What panics on the way, such as a stack that is
-// full, leaves it dead.
-func (co *coroutine) run(l *glua.LState) (err glua.LValue, ok bool) {
-	current := l.G.CurrentThread
-	defer func() {
-		if r := recover(); r != nil {
-			api, known := r.(*glua.ApiError)
-			if !known {
-				panic(r)
-			}
-			err, ok = api.Object, false
-		}
-		l.G.CurrentThread = current
-		if !ok {
-			co.l.Dead = true
-		}
-		if co.l.Dead {
-			co.status = dead
-		} else {
-			co.status = suspended
-		}
-	}()
-	sandbox().threads.resume(l)
-	l.Remove(1) // co
-	if glua.LVAsBool(l.Get(1)) {
-		return nil, true
-	}
-	return l.Get(2), false
+	return n, failure
 }
 
 // coroutineYield hands its arguments to what resumed the coroutine.
-func coroutineYield(l *glua.LState) int {
-	meterOf(l).charge(l, 1+l.GetTop())
-	co := callOf(l).coroutineOf(l)
-	if co == nil || !canYield(l) {
+func coroutineYield(l *vm.LState) int {
+	l.Charge(1 + l.GetTop())
+	calls, ok := l.CanYield()
+	if l.Charge(calls); !ok {
 		l.RaiseError("attempt to yield across metamethod/C-call boundary")
 	}
-	yield, _ := l.GetStack(0)
-	co.wanted = frameInt(yield, "NRet")
-	return -1 // which makes gopher-lua yield
-}
-
-// canYield reports whether nothing but calls of Lua is between the coroutine's
-// beginning and its yield: neither a builtin, such as pcall and sort, nor what the
-// machine calls on its own, metamethods and iterators. All of that sits on the stack
-// of Go, which a yield would cut.
-func canYield(l *glua.LState) bool {
-	m := meterOf(l)
-	for level := 1; ; level++ {
-		frame, ok := l.GetStack(level)
-		if !ok {
-			return true
-		}
-		m.charge(l, 1)
-		value, err := l.GetInfo("f", frame, glua.LNil)
-		if err != nil {
-			return false
-		}
-		fn := value.(*glua.LFunction)
-		if fn.IsG {
-			return false
-		}
-		if pc := frameInt(frame, "Pc") - 1; int(fn.Proto.Code[pc]>>opcodeShift) != glua.OP_CALL {
-			return false
-		}
-	}
-}
-
-// frameInt reads a field of a call's frame, which gopher-lua has no function for.
-func frameInt(d *glua.Debug, field string) int {
-	return int(reflect.ValueOf(d).Elem().FieldByName("frame").Elem().FieldByName(field).Int())
+	return vm.Yield
 }

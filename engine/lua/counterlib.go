@@ -1,43 +1,42 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-func counterFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func counterFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"add": counterAdd,
 		"get": counterGet,
 	}
 }
 
-func counterAdd(l *glua.LState) int {
+func counterAdd(l *vm.LState) int {
 	n := 1.0
-	if l.Get(2) != glua.LNil {
+	if l.Get(2) != vm.LNil {
 		n = argNumber(l, 2)
 	}
 	value, err := hostOf(l).Add(argString(l, 1), n)
 	check(l, err, "name", "n")
-	l.Push(glua.LNumber(value))
+	l.Push(vm.LNumber(value))
 	return 1
 }
 
-func counterGet(l *glua.LState) int {
+func counterGet(l *vm.LState) int {
 	value, err := hostOf(l).Count(argString(l, 1))
 	check(l, err, "name")
-	l.Push(glua.LNumber(value))
+	l.Push(vm.LNumber(value))
 	return 1
 }
 
-func ratelimitFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{"allow": ratelimitAllow}
+func ratelimitFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{"allow": ratelimitAllow}
 }
 
 // ratelimitAllow takes tokens from a bucket. It returns whether there were enough, and if
 // not, after how many seconds there will be.
-func ratelimitAllow(l *glua.LState) int {
+func ratelimitAllow(l *vm.LState) int {
 	key := argString(l, 1)
 	options := argOptions(l, 2, "burst", "cost", "rate")
 	var r hostapi.Rate
@@ -46,7 +45,7 @@ func ratelimitAllow(l *glua.LState) int {
 	r.Cost = numberOption(l, 2, options, "cost", 1)
 	ok, wait, err := hostOf(l).Take(key, r)
 	check(l, err, "key", "options")
-	l.Push(glua.LBool(ok))
-	l.Push(glua.LNumber(wait.Seconds()))
+	l.Push(vm.LBool(ok))
+	l.Push(vm.LNumber(wait.Seconds()))
 	return 2
 }

@@ -8,6 +8,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -15,25 +17,25 @@ import (
 // concurrent use. Calls are slower with it.
 type Coverage struct {
 	mu       sync.Mutex
-	executed map[*glua.FunctionProto][]uint64 // how often each instruction was executed
+	executed map[*vm.FunctionProto][]uint64 // how often each instruction was executed
 }
 
 var _ engine.Profiler = (*Coverage)(nil)
 
 // NewCoverage returns a Coverage without calls.
-func NewCoverage() *Coverage { return &Coverage{executed: map[*glua.FunctionProto][]uint64{}} }
+func NewCoverage() *Coverage { return &Coverage{executed: map[*vm.FunctionProto][]uint64{}} }
 
 // Sample implements engine.Profiler. A Coverage gets instructions by record.
 func (*Coverage) Sample([]engine.Frame, uint64) {}
 
 // record counts the instruction that the frame executes.
-func (c *Coverage) record(f *callFrame) {
+func (c *Coverage) record(f *vm.Frame) {
 	if f != nil && f.Fn != nil && !f.Fn.IsG {
 		c.add(f.Fn.Proto, f.Pc-1)
 	}
 }
 
-func (c *Coverage) add(p *glua.FunctionProto, pc int) {
+func (c *Coverage) add(p *vm.FunctionProto, pc int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.executed[p]
@@ -47,7 +49,7 @@ func (c *Coverage) add(p *glua.FunctionProto, pc int) {
 }
 
 // recordAll counts all instructions of a chunk that defines constants alone: see definition.
-func (c *Coverage) recordAll(p *glua.FunctionProto) {
+func (c *Coverage) recordAll(p *vm.FunctionProto) {
 	for pc := range p.Code {
 		c.add(p, pc)
 	}
@@ -69,7 +71,7 @@ type Covered struct {
 // Of returns the coverage of the program's source, which is code.
 func (c *Coverage) Of(p engine.Program, code []byte) Covered {
 	if lua, ok := p.(*program); ok {
-		return c.of(lua.proto, code)
+		return c.of(lua.Proto, code)
 	}
 	return Covered{Lines: map[int]uint64{}}
 }
@@ -77,18 +79,14 @@ func (c *Coverage) Of(p engine.Program, code []byte) Covered {
 // OfLibrary returns the coverage of a library that the program was compiled with, whose source is code.
 func (c *Coverage) OfLibrary(p engine.Program, library script.Name, code []byte) Covered {
 	if lua, ok := p.(*program); ok && lua.libraries[library.String()] != nil {
-		return c.of(lua.libraries[library.String()].proto, code)
+		return c.of(lua.libraries[library.String()].Proto, code)
 	}
 	return Covered{Lines: map[int]uint64{}}
 }
 
-func (c *Coverage) of(proto *glua.FunctionProto, code []byte) Covered {
+func (c *Coverage) of(proto *vm.FunctionProto, code []byte) Covered {
 	all := Covered{Lines: map[int]uint64{}}
-	written := map[int]bool{} // lines with tokens: wrap adds code to the first line
-	s := newScanner(string(code))
-	for t := s.next(); t.kind != tokenEnd && t.kind != tokenUnfinished; t = s.next() {
-		written[t.line] = true
-	}
+	written := compile.CodeLines(code) // wrap adds code to the first line
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.collect(&all, proto)
@@ -99,26 +97,26 @@ func (c *Coverage) of(proto *glua.FunctionProto, code []byte) Covered {
 }
 
 // collect adds a function and those in it.
-func (c *Coverage) collect(all *Covered, p *glua.FunctionProto) {
+func (c *Coverage) collect(all *Covered, p *vm.FunctionProto) {
 	counts := c.executed[p]
 	if counts == nil {
 		counts = make([]uint64, len(p.Code))
 	}
 	for pc := 0; pc < len(p.Code); pc++ {
 		line := p.DbgSourcePositions[pc]
-		op := int(p.Code[pc] >> opcodeShift)
+		op := p.Code[pc].Op()
 		if op == glua.OP_RETURN && pc == len(p.Code)-1 {
 			break // every function ends with it
 		}
 		all.Lines[line] = max(all.Lines[line], counts[pc])
 		switch op {
 		case glua.OP_EQ, glua.OP_LT, glua.OP_LE, glua.OP_TEST, glua.OP_TESTSET:
-			if pc+1 < len(p.Code) && int(p.Code[pc+1]>>opcodeShift) == glua.OP_JMP {
+			if pc+1 < len(p.Code) && p.Code[pc+1].Op() == glua.OP_JMP {
 				jumps := counts[pc+1]
 				all.Branches = append(all.Branches, Branch{Line: line, Taken: counts[pc] - min(jumps, counts[pc]), Skipped: jumps})
 			}
 		case glua.OP_CLOSURE:
-			pc += int(closureAt(p, pc).NumUpvalues)
+			pc += p.ClosureAt(pc).NumUpvalues
 		}
 	}
 	for _, inner := range p.FunctionPrototypes {

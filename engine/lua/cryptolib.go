@@ -1,9 +1,9 @@
 package lua
 
-import glua "github.com/yuin/gopher-lua"
+import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 
-func cryptoFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func cryptoFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"equal":  cryptoEqual,
 		"hex":    cryptoHex,
 		"hmac":   cryptoHMAC,
@@ -17,58 +17,58 @@ func cryptoFunctions() map[string]glua.LGFunction {
 	}
 }
 
-func cryptoDigest(algorithm string) glua.LGFunction {
-	return func(l *glua.LState) int {
+func cryptoDigest(algorithm string) vm.LGFunction {
+	return func(l *vm.LState) int {
 		text, err := hostOf(l).Digest(algorithm, argString(l, 1), optString(l, 2, "hex"))
 		check(l, err, "text", "encoding")
-		l.Push(glua.LString(text))
+		l.Push(vm.LString(text))
 		return 1
 	}
 }
 
-func cryptoHMAC(l *glua.LState) int {
+func cryptoHMAC(l *vm.LState) int {
 	text, err := hostOf(l).HMAC(argString(l, 1), argString(l, 2), argString(l, 3), optString(l, 4, "hex"))
 	check(l, err, "algorithm", "key", "text", "encoding")
-	l.Push(glua.LString(text))
+	l.Push(vm.LString(text))
 	return 1
 }
 
-func cryptoRandom(l *glua.LState) int {
+func cryptoRandom(l *vm.LState) int {
 	text, err := hostOf(l).RandomBytes(argInt(l, 1), optString(l, 2, "hex"))
 	check(l, err, "n", "encoding")
-	l.Push(glua.LString(text))
+	l.Push(vm.LString(text))
 	return 1
 }
 
-func cryptoUUID(l *glua.LState) int {
+func cryptoUUID(l *vm.LState) int {
 	text, err := hostOf(l).UUID(optInt(l, 1, 4))
 	check(l, err, "version")
-	l.Push(glua.LString(text))
+	l.Push(vm.LString(text))
 	return 1
 }
 
-func cryptoEqual(l *glua.LState) int {
+func cryptoEqual(l *vm.LState) int {
 	equal, err := hostOf(l).Equal(argString(l, 1), argString(l, 2))
 	check(l, err)
-	l.Push(glua.LBool(equal))
+	l.Push(vm.LBool(equal))
 	return 1
 }
 
-func cryptoHex(l *glua.LState) int {
+func cryptoHex(l *vm.LState) int {
 	text, err := hostOf(l).Hex(argString(l, 1))
 	check(l, err)
 	l.Push(stringOf(text))
 	return 1
 }
 
-func cryptoUnhex(l *glua.LState) int {
+func cryptoUnhex(l *vm.LState) int {
 	raw, problem, err := hostOf(l).Unhex(argString(l, 1))
 	check(l, err)
 	return pushOr(l, stringOf(raw), problem)
 }
 
-func base64Functions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func base64Functions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"decode":     base64Decode(false),
 		"decode_url": base64Decode(true),
 		"encode":     base64Encode(false),
@@ -76,8 +76,8 @@ func base64Functions() map[string]glua.LGFunction {
 	}
 }
 
-func base64Encode(forURL bool) glua.LGFunction {
-	return func(l *glua.LState) int {
+func base64Encode(forURL bool) vm.LGFunction {
+	return func(l *vm.LState) int {
 		text, err := hostOf(l).Base64(argString(l, 1), forURL)
 		check(l, err)
 		l.Push(stringOf(text))
@@ -85,8 +85,8 @@ func base64Encode(forURL bool) glua.LGFunction {
 	}
 }
 
-func base64Decode(forURL bool) glua.LGFunction {
-	return func(l *glua.LState) int {
+func base64Decode(forURL bool) vm.LGFunction {
+	return func(l *vm.LState) int {
 		raw, problem, err := hostOf(l).Unbase64(argString(l, 1), forURL)
 		check(l, err)
 		return pushOr(l, stringOf(raw), problem)

@@ -1,7 +1,7 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Each call starts afresh: it runs the chunk, then the entrypoint. A chunk that does
@@ -13,57 +13,10 @@ import (
 
 // definition is what a chunk gave that is constant. It is shared by all calls.
 type definition struct {
-	entry        *glua.LFunction
-	onResponse   *glua.LFunction // nil if it defines none
-	instructions int64           // that the chunk took
-	bytes        int64           // that it allocated
-}
-
-// definesOnly reports whether what a wrapped chunk gives is the same each time and
-// cannot change.
-func definesOnly(chunk *glua.FunctionProto) bool {
-	for pc := 0; pc < len(chunk.Code); pc++ {
-		switch int(chunk.Code[pc] >> opcodeShift) {
-		case glua.OP_MOVE, glua.OP_MOVEN, glua.OP_LOADK, glua.OP_LOADBOOL, glua.OP_LOADNIL,
-			glua.OP_GETGLOBAL, glua.OP_GETTABLEKS, glua.OP_CLOSE, glua.OP_RETURN:
-		case glua.OP_CLOSURE:
-			fn := closureAt(chunk, pc)
-			if len(assignedUpvalues(fn)) > 0 {
-				return false
-			}
-			pc += int(fn.NumUpvalues)
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// closureAt returns the function that the instruction makes a closure of. The words
-// after it say where its variables are.
-func closureAt(p *glua.FunctionProto, pc int) *glua.FunctionProto {
-	return p.FunctionPrototypes[p.Code[pc]&maskBx]
-}
-
-// assignedUpvalues returns which variables of the functions around it p assigns to,
-// or a function within it.
-func assignedUpvalues(p *glua.FunctionProto) map[int]bool {
-	assigned := map[int]bool{}
-	for pc := 0; pc < len(p.Code); pc++ {
-		switch int(p.Code[pc] >> opcodeShift) {
-		case glua.OP_SETUPVAL:
-			assigned[int(p.Code[pc]&maskBC)] = true
-		case glua.OP_CLOSURE:
-			fn := closureAt(p, pc)
-			for i := range assignedUpvalues(fn) {
-				if where := p.Code[pc+1+i]; int(where>>opcodeShift) == glua.OP_GETUPVAL {
-					assigned[int(where&maskBC)] = true
-				}
-			}
-			pc += int(fn.NumUpvalues)
-		}
-	}
-	return assigned
+	entry        *vm.LFunction
+	onResponse   *vm.LFunction // nil if it defines none
+	instructions int64         // that the chunk took
+	bytes        int64         // that it allocated
 }
 
 // definition returns what the program's chunk is known to give in calls with, or
@@ -77,7 +30,7 @@ func (p *program) keep(coroutines bool, d definition) {
 	if !p.constant || p.slot(coroutines).Load() != nil {
 		return
 	}
-	f := freezer{functions: map[*glua.LFunction]*glua.LFunction{}, variables: map[*glua.Upvalue]*glua.Upvalue{}}
+	f := freezer{functions: map[*vm.LFunction]*vm.LFunction{}, variables: map[*vm.Upvalue]*vm.Upvalue{}}
 	d.entry = f.function(d.entry)
 	if d.onResponse != nil {
 		d.onResponse = f.function(d.onResponse)
@@ -90,14 +43,14 @@ func (p *program) keep(coroutines bool, d definition) {
 // freezer copies functions that are constant. The originals hold on to the stack of
 // the state that made them.
 type freezer struct {
-	functions map[*glua.LFunction]*glua.LFunction
-	variables map[*glua.Upvalue]*glua.Upvalue
+	functions map[*vm.LFunction]*vm.LFunction
+	variables map[*vm.Upvalue]*vm.Upvalue
 	refused   bool
 }
 
 func (f *freezer) ok() bool { return !f.refused }
 
-func (f *freezer) function(fn *glua.LFunction) *glua.LFunction {
+func (f *freezer) function(fn *vm.LFunction) *vm.LFunction {
 	if fn.IsG {
 		_, known := sandbox().names[fn]
 		f.refused = f.refused || !known
@@ -106,7 +59,7 @@ func (f *freezer) function(fn *glua.LFunction) *glua.LFunction {
 	if known := f.functions[fn]; known != nil {
 		return known
 	}
-	frozen := &glua.LFunction{Proto: fn.Proto, Env: fn.Env, Upvalues: make([]*glua.Upvalue, len(fn.Upvalues))}
+	frozen := &vm.LFunction{Proto: fn.Proto, Env: fn.Env, Upvalues: make([]*vm.Upvalue, len(fn.Upvalues))}
 	f.functions[fn] = frozen
 	for i, v := range fn.Upvalues {
 		frozen.Upvalues[i] = f.variable(v)
@@ -114,18 +67,18 @@ func (f *freezer) function(fn *glua.LFunction) *glua.LFunction {
 	return frozen
 }
 
-func (f *freezer) variable(v *glua.Upvalue) *glua.Upvalue {
+func (f *freezer) variable(v *vm.Upvalue) *vm.Upvalue {
 	if known := f.variables[v]; known != nil {
 		return known
 	}
-	frozen := &glua.Upvalue{}
+	frozen := &vm.Upvalue{}
 	f.variables[v] = frozen
 	switch value := v.Value().(type) {
-	case glua.LString, glua.LNumber, glua.LBool, *glua.LNilType:
+	case vm.LString, vm.LNumber, vm.LBool, *vm.LNilType:
 		frozen.SetValue(value)
-	case *glua.LFunction:
+	case *vm.LFunction:
 		frozen.SetValue(f.function(value))
-	case *glua.LUserData:
+	case *vm.LUserData:
 		f.refused = f.refused || value != sandbox().null && !isLibrary(value)
 		frozen.SetValue(value)
 	default:

@@ -1,6 +1,6 @@
 package lua
 
-import glua "github.com/yuin/gopher-lua"
+import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 
 // Fields of a request that the engine derives from others when a script reads them. They are no
 // members of the table: pairs does not show them, and a result does not have them.
@@ -13,10 +13,10 @@ func isDerived(name string) bool { return name == cookiesField || name == queryF
 
 // derivedOf returns the derived field of t. It is nil in Lua's sense unless t is the request: the
 // first argument of the call, with a table of headers.
-func derivedOf(l *glua.LState, t *glua.LTable, name string) glua.LValue {
+func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 	c := callOf(l)
 	if !c.isFirst(t) {
-		return glua.LNil
+		return vm.LNil
 	}
 	derived := &c.cookies
 	if name == queryField {
@@ -27,7 +27,7 @@ func derivedOf(l *glua.LState, t *glua.LTable, name string) glua.LValue {
 	}
 	headers := headersOf(c)
 	if headers == nil {
-		return glua.LNil
+		return vm.LNil
 	}
 	if name == queryField {
 		*derived = readQuery(l, memberOf(c, t, "query"))
@@ -38,16 +38,16 @@ func derivedOf(l *glua.LState, t *glua.LTable, name string) glua.LValue {
 }
 
 // isFirst reports whether t is the first argument of the call.
-func (c *call) isFirst(t *glua.LTable) bool {
-	return len(c.args) > 0 && c.args[0] == glua.LValue(t)
+func (c *call) isFirst(t *vm.LTable) bool {
+	return len(c.args) > 0 && c.args[0] == vm.LValue(t)
 }
 
 // requestIndex is __index of a request that is not lazy any more.
-func requestIndex(l *glua.LState) int {
-	t, isTable := l.Get(1).(*glua.LTable)
-	name, isText := l.Get(2).(glua.LString)
+func requestIndex(l *vm.LState) int {
+	t, isTable := l.Get(1).(*vm.LTable)
+	name, isText := l.Get(2).(vm.LString)
 	if !isTable || !isText || !isDerived(string(name)) {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
 	l.Push(derivedOf(l, t, string(name)))

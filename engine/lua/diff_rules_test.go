@@ -36,7 +36,6 @@ func within(pattern string, r rule) rule {
 var (
 	namedKey   = regexp.MustCompile(` \(key '[^']*'\)|, key '[^']*'`)
 	suggestion = regexp.MustCompile(`: did you mean [\w.]+\?`)
-	namedTable = regexp.MustCompile(`(?:local|global|field|upvalue|method) '[^']*' \(a table value\)`)
 	signedNaN  = regexp.MustCompile(`[-+ ]*(?:nan|NAN) *`)
 	escaped    = regexp.MustCompile(`\\\d{3}`)
 	cutNUL     = regexp.MustCompile(`(?:\\000| )+`)
@@ -48,9 +47,6 @@ var (
 var rules = []rule{
 	{"the key that was looked for", func(_, here, there string) bool { return namedKey.ReplaceAllString(here, "") == there }},
 	{"suggest the name of a function", func(_, here, there string) bool { return suggestion.ReplaceAllString(here, "") == there }},
-	{"do not name a variable with a table", func(_, here, there string) bool {
-		return namedTable.ReplaceAllString(there, "a table value") == here
-	}},
 	rewritten("with its library", `bad argument #\d+ to '[\w.?]+'`, func(s string) string { return s[:strings.IndexByte(s, '\'')] }),
 	within(`\):\w+\(`, rule{"counts the value before the colon", func(_, here, there string) bool {
 		return strings.Replace(here, "to 'string.", "to '", 1) == methodCall.ReplaceAllStringFunc(there, selfCounted)

@@ -1,10 +1,16 @@
-// Package lua is the engine for Lua 5.1: it compiles sources with gopher-lua
-// and runs them in a sandbox that is metered, bounded and read-only towards
-// everything that outlives a call. It is the only importer of gopher-lua.
+// Package lua is the engine for Lua 5.1: it runs programs in a sandbox that is
+// metered, bounded and read-only towards everything that outlives a call.
 //
-// What a script may do is the list in base.go and the library files beside it;
-// nothing of gopher-lua's own libraries is reachable. See docs/writing-scripts.md
-// for the script author's view.
+// Package compile reads sources and makes code of them, with the parser and the
+// compiler of gopher-lua; package vm is the machine that executes it, a fork of
+// gopher-lua's; numeral reads and writes numbers; diagnose finds the names of
+// what errors are about; quantity adds amounts as Kubernetes does; lint looks for
+// mistakes. Here is what is left: calls and their bounds, the pool of states, JSON,
+// and the libraries of scripts.
+//
+// What a script may do is the list in base.go and the library files beside it,
+// which bind engine/hostapi. See docs/writing-scripts.md for the script author's
+// view.
 //
 // # Bounds
 //
@@ -13,7 +19,7 @@
 // size of any one string, and by the size, depth (32) and number of values (16,384)
 // of its arguments and results. What it allocates is counted, what it drops included:
 // 1 MiB, and 8 bytes for each instruction of its budget, and never more than 64 MiB
-// (memory.go). Builtins charge the budget for work that grows
+// (memory.go, vm/meter.go). Builtins charge the budget for work that grows
 // with their input: an instruction for each step of a pattern, and for each 64
 // bytes copied.
 //

@@ -1,150 +1,143 @@
 package lua
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const (
-	// chunkName is what positions in error messages begin with: "script:12: …".
-	chunkName = "script"
-)
+// chunkName is what positions in error messages begin with: "script:12: …".
+const chunkName = compile.ChunkName
 
 // raise ends the running function with err, whose kind and position survive
 // unless the script catches it: pcall hands it out as a string.
-func raise(l *glua.LState, err *script.Error) {
+func raise(l *vm.LState, err *script.Error) {
 	if err.Line == 0 {
 		where := l.Where(1)
 		err.Line = lineOf(where)
 		err.Message = libraryPosition(where+" ") + err.Message
 	}
-	l.Error(&glua.LUserData{Value: err, Metatable: glua.LNil}, 0)
+	l.Raise(&vm.LUserData{Value: err})
 }
 
-func raiseLimit(l *glua.LState, format string, args ...any) {
+func raiseLimit(l *vm.LState, format string, args ...any) {
 	raise(l, script.Errorf(script.Limit, "", format, args...))
 }
 
-// position is how gopher-lua begins messages and the lines of its tracebacks.
-var position = regexp.MustCompile(`(?m)^\t?` + chunkName + `:(\d+): ?`)
-
-// lineOf returns the line of the first position in s, or 0.
-func lineOf(s string) int {
-	match := position.FindStringSubmatch(s)
-	if match == nil {
+// lineOf returns the line of a position, such as "script:12:"; 0 if it is none of the script's.
+func lineOf(position string) int {
+	text, ok := strings.CutPrefix(position, chunkName+":")
+	if !ok {
 		return 0
 	}
-	line, _ := strconv.Atoi(match[1])
+	text, _, _ = strings.Cut(text, ":")
+	line, _ := strconv.Atoi(text)
 	return line
 }
 
-// caught is the value that a script sees for an error that it caught.
-func caught(err *glua.ApiError, m *meter) glua.LValue {
-	switch v := err.Object.(type) {
-	case *glua.LUserData:
+// caught is the value that a script sees for what it caught.
+func caught(raised vm.LValue, m *meter) vm.LValue {
+	switch v := raised.(type) {
+	case *vm.LUserData:
 		if e, ok := v.Value.(*script.Error); ok {
 			if e.Line == 0 {
-				return glua.LString(e.Message)
+				return vm.LString(e.Message)
 			}
-			return glua.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
+			return vm.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
 		}
-	case glua.LString:
-		position, message := splitPosition(string(v))
-		place := libraryPosition(message)
-		if words := reword(message[len(place):]); place+words != message {
-			return glua.LString(position + place + words)
-		}
+	case vm.LString:
 		// A position or a key in it may have made it too long.
-		if len(v) > m.limits.StringBytes {
-			return v[:m.limits.StringBytes]
-		}
+		return v[:min(len(v), m.limits.StringBytes)]
 	}
-	return err.Object
+	return raised
 }
 
 // callError translates what ended a call.
-func callError(err error, m *meter) *script.Error {
-	api, ok := errors.AsType[*glua.ApiError](err)
-	if !ok || api.Type == glua.ApiErrorPanic {
+func callError(api *vm.APIError, m *meter) *script.Error {
+	if api.Cause != nil {
 		m.reason = faulted
 	}
+	line, library := placeOf(api.Trace)
 	if m.reason != running {
 		e := m.stopError()
 		if m.reason == faulted {
-			e.Err = err
+			e.Err = api
 		}
-		if api != nil {
-			e.Line = lineOf(api.StackTrace)
-			e.Message = inLibrary(api.StackTrace) + e.Message
-		}
+		e.Line, e.Message = line, library+e.Message
 		return e
 	}
 	e := &script.Error{Kind: script.Script}
 	switch v := api.Object.(type) {
-	case *glua.LUserData:
+	case *vm.LUserData:
 		if known, ok := v.Value.(*script.Error); ok {
 			*e = *known
 		} else {
 			e.Message = "the script raised a " + valueName(v)
 		}
-	case glua.LString:
+	case vm.LString:
 		var where string
 		where, e.Message = splitPosition(string(v))
 		e.Line = lineOf(where)
 		place := libraryPosition(e.Message)
-		e.Message = reword(e.Message[len(place):])
+		e.Message = e.Message[len(place):]
 		if e.Message == "stack overflow" || e.Message == "registry overflow" {
 			e.Kind = script.Limit
 			e.Message = fmt.Sprintf("%s: calls are nested more than %d deep, or hold too many values", e.Message, callStackSize)
 		}
 		e.Message = place + e.Message
-	case glua.LNumber:
-		e.Message = formatNumber(float64(v))
-	case *glua.LTable:
+	case vm.LNumber:
+		e.Message = numeral.Format(float64(v))
+	case *vm.LTable:
 		e.Message = "the script raised a table without a message"
 		settle(m.call, v)
-		if message, ok := v.RawGetString("message").(glua.LString); ok {
+		if message, ok := v.RawGetString("message").(vm.LString); ok {
 			e.Message = string(message)
 		}
 	default:
 		e.Message = "the script raised a " + v.Type().String()
 	}
 	if e.Line == 0 {
-		e.Line = lineOf(api.StackTrace)
+		e.Line = line
 	}
 	e.Message = hostapi.Clip(e.Message)
 	if e.Kind == script.Script {
-		e.Stack = stackOf(api.StackTrace)
+		e.Stack = stackOf(api.Trace)
 	}
 	return e
 }
 
-// tracedFunction is a line of gopher-lua's tracebacks about a function of the script.
-var tracedFunction = regexp.MustCompile(`(?m)^\t` + chunkName + `:(\d+): in (?:function '(.*)'|function <` + chunkName + `:(\d+)>|.*)$`)
-
-// stackOf returns the functions of the script in a traceback.
-func stackOf(trace string) (stack []script.Frame) {
-	for _, m := range tracedFunction.FindAllStringSubmatch(trace, script.MaxFrames) {
-		f := script.Frame{Function: m[2]}
-		f.Line, _ = strconv.Atoi(m[1])
-		if m[3] != "" {
-			f.Function = "<line " + m[3] + ">"
+// placeOf returns the line of the innermost function of the script, and the position of a function of a library that is
+// further in.
+func placeOf(trace []vm.Traced) (line int, library string) {
+	for _, f := range trace {
+		switch {
+		case f.Proto == nil:
+		case f.Proto.SourceName == chunkName:
+			return f.Line, library
+		case library == "":
+			library = fmt.Sprintf("%s:%d: ", f.Proto.SourceName, f.Line)
 		}
-		f.Function = strings.ToValidUTF8(f.Function[:min(len(f.Function), script.MaxFunctionBytes)], "")
-		stack = append(stack, f)
 	}
-	return stack
+	return 0, library
 }
 
-func noEntrypoint(name string) *script.Error {
-	return script.Errorf(script.Script, "",
-		"the script defines no global function %q; define it or set the entrypoint", name)
+// stackOf returns the functions of the script in a trace.
+func stackOf(trace []vm.Traced) (stack []script.Frame) {
+	for _, f := range trace {
+		if f.Proto == nil || f.Proto.SourceName != chunkName || len(stack) == script.MaxFrames {
+			continue
+		}
+		frame := script.Frame{Line: f.Line}
+		if !f.Main {
+			frame.Function = fmt.Sprintf("<line %d>", f.Proto.LineDefined)
+		}
+		stack = append(stack, frame)
+	}
+	return stack
 }

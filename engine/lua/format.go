@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // directive is one "%…" of string.format.
@@ -18,9 +19,8 @@ type directive struct {
 	verb      byte
 }
 
-func stringFormat(l *glua.LState) int {
+func stringFormat(l *vm.LState) int {
 	format := argString(l, 1)
-	m := meterOf(l)
 	t := newText(l, 0)
 	arg := 1
 	for i := 0; i < len(format); {
@@ -43,7 +43,7 @@ func stringFormat(l *glua.LState) int {
 				d.add(&t, arg)
 			}
 		}
-		m.charge(l, 1)
+		l.Charge(1)
 	}
 	l.Push(t.value())
 	return 1
@@ -51,7 +51,7 @@ func stringFormat(l *glua.LState) int {
 
 // parseDirective reads the directive whose '%' is before at, and returns where
 // it ends.
-func parseDirective(l *glua.LState, format string, at int) (directive, int) {
+func parseDirective(l *vm.LState, format string, at int) (directive, int) {
 	d := directive{precision: -1}
 	peek := func() byte {
 		if at < len(format) {
@@ -72,7 +72,7 @@ func parseDirective(l *glua.LState, format string, at int) (directive, int) {
 	}
 	number := func() int {
 		n := 0
-		for digits := 0; isDigit(peek()); digits++ {
+		for digits := 0; numeral.IsDigit(peek()); digits++ {
 			if digits == 2 {
 				l.RaiseError("invalid format (width or precision too long)")
 			}
@@ -220,7 +220,7 @@ func (d *directive) float(f float64) string {
 		}
 	}
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		text := strings.TrimLeft(formatNumber(f), "-")
+		text := strings.TrimLeft(numeral.Format(f), "-")
 		if d.verb < 'a' {
 			text = strings.ToUpper(text)
 		}

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -77,16 +76,16 @@ __newindex __pairs __pow __sub __tostring __unm 1 handle found names`
 // sandbox and more, and compares what it finds with what was reviewed.
 func TestInventory(t *testing.T) {
 	names := strings.Fields(otherNames)
-	var collect func(members *glua.LTable)
-	collect = func(members *glua.LTable) {
-		members.ForEach(func(k, v glua.LValue) {
+	var collect func(members *vm.LTable)
+	collect = func(members *vm.LTable) {
+		members.ForEach(func(k, v vm.LValue) {
 			names = append(names, k.String())
-			if ud, ok := v.(*glua.LUserData); ok {
+			if ud, ok := v.(*vm.LUserData); ok {
 				if lib, ok := ud.Value.(library); ok {
 					collect(lib.members)
 				}
 			}
-			if _, ok := v.(*glua.LTable); ok {
+			if _, ok := v.(*vm.LTable); ok {
 				t.Errorf("%s is a table, which a script can change", k)
 			}
 		})
@@ -171,18 +170,18 @@ func readReviewed(t *testing.T) map[string]bool {
 // TestProtected makes sure that what states share cannot be reached for writing.
 func TestProtected(t *testing.T) {
 	b := sandbox()
-	metas := []glua.LValue{b.envMeta, b.withoutMeta, b.stringMeta, b.null.Metatable}
-	b.base.ForEach(func(_, v glua.LValue) {
-		if ud, ok := v.(*glua.LUserData); ok {
+	metas := []vm.LValue{b.envMeta, b.withoutMeta, b.stringMeta, b.null.Metatable}
+	b.base.ForEach(func(_, v vm.LValue) {
+		if ud, ok := v.(*vm.LUserData); ok {
 			metas = append(metas, ud.Metatable)
 		}
 	})
 	for _, meta := range metas {
-		if meta.(*glua.LTable).RawGetString("__metatable") != glua.LFalse {
+		if meta.(*vm.LTable).RawGetString("__metatable") != vm.LFalse {
 			t.Errorf("metatable %v is not protected", meta)
 		}
 	}
-	if b.arrayMeta.Metatable != glua.LNil || b.arrayMeta.Len() != 0 {
+	if b.arrayMeta.Metatable != nil || b.arrayMeta.Len() != 0 {
 		t.Error("the array marker is not empty")
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Bounds of JSON on its way in and out.
@@ -43,7 +44,7 @@ func newDecoder(c *call) decoder {
 }
 
 // value decodes a JSON text that nobody changes: what comes of it refers to it.
-func (d *decoder) value(text string) (glua.LValue, error) {
+func (d *decoder) value(text string) (vm.LValue, error) {
 	if err := d.begin(text); err != nil {
 		return nil, err
 	}
@@ -51,14 +52,14 @@ func (d *decoder) value(text string) (glua.LValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v == glua.LValue(sandbox().null) {
-		v = glua.LNil
+	if v == vm.LValue(sandbox().null) {
+		v = vm.LNil
 	}
 	return v, d.end()
 }
 
 // object is value for an object.
-func (d *decoder) object(text string) (*glua.LTable, error) {
+func (d *decoder) object(text string) (*vm.LTable, error) {
 	if err := d.begin(text); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (d *decoder) begin(text string) error {
 		if rest = rest[to:]; rest == "" {
 			break
 		}
-		if !d.meter.pay(to / bytesPerInstruction) {
+		if !d.meter.Pay(to / bytesPerInstruction) {
 			return errInterrupted
 		}
 	}
@@ -115,7 +116,7 @@ func (d *decoder) end() error {
 func (d *decoder) pay() error {
 	n := (d.at - d.paid) / d.rate
 	d.paid = d.at
-	if !d.meter.pay(n) {
+	if !d.meter.Pay(n) {
 		return errInterrupted
 	}
 	return nil
@@ -178,31 +179,31 @@ func (d *decoder) counted() error {
 	return d.pay()
 }
 
-func (d *decoder) any(depth int) (glua.LValue, error) {
+func (d *decoder) any(depth int) (vm.LValue, error) {
 	if err := d.count(); err != nil {
 		return nil, err
 	}
 	switch c := d.peek(); {
 	case c == '"':
 		s, err := d.text()
-		return glua.LString(s), err
+		return vm.LString(s), err
 	case c == '{':
 		return d.lazy(depth)
 	case c == '[':
 		return d.array(depth)
-	case c == '-' || isDigit(c):
+	case c == '-' || numeral.IsDigit(c):
 		return d.number()
 	}
 	return d.word()
 }
 
 // word decodes true, false or null.
-func (d *decoder) word() (glua.LValue, error) {
+func (d *decoder) word() (vm.LValue, error) {
 	switch d.peek() {
 	case 't':
-		return glua.LTrue, d.literal("true")
+		return vm.LTrue, d.literal("true")
 	case 'f':
-		return glua.LFalse, d.literal("false")
+		return vm.LFalse, d.literal("false")
 	case 'n':
 		return sandbox().null, d.literal("null")
 	}
@@ -272,26 +273,26 @@ func (d *decoder) name() (string, error) {
 	return name, nil
 }
 
-func (d *decoder) array(depth int) (*glua.LTable, error) {
+func (d *decoder) array(depth int) (*vm.LTable, error) {
 	if err := d.enter(depth); err != nil {
 		return nil, err
 	}
 	if d.peek() == ']' {
 		d.at++
-		t := d.call.l.CreateTable(0, 0)
+		t := vm.NewTable(0, 0)
 		t.Metatable = sandbox().arrayMeta
-		meterOf(d.call.l).made(tableBytes)
+		meterOf(d.call.l).Made(tableBytes)
 		return t, nil
 	}
-	t := d.call.l.CreateTable(4, 0) // gopher-lua would begin with 32
+	t := vm.NewTable(4, 0) // the machine would begin with 32
 	t.Metatable = sandbox().arrayMeta
 	err := d.elements(t, depth)
-	d.meter.made(tableBytes + footprintOf(t).since(footprint{}))
+	d.meter.Made(tableBytes + t.Footprint().Since(vm.Footprint{}))
 	return t, err
 }
 
 // elements adds elements to t, of which there is one at least.
-func (d *decoder) elements(t *glua.LTable, depth int) error {
+func (d *decoder) elements(t *vm.LTable, depth int) error {
 	for n, more := 1, true; more; n++ {
 		v, err := d.any(depth + 1)
 		if err != nil {

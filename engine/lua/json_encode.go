@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -65,13 +65,13 @@ func (e *encoder) fail(err error, what string) *script.Error {
 
 // spend charges the meter, which encoding cannot do through a Lua error.
 func (e *encoder) spend(n int) error {
-	if e.meter.pay(n) {
+	if e.meter.Pay(n) {
 		return nil
 	}
 	return errInterrupted
 }
 
-func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
+func (e *encoder) value(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 	if e.nodes--; e.nodes < 0 {
 		return dst, e.tooMany()
 	}
@@ -79,25 +79,25 @@ func (e *encoder) value(dst []byte, v glua.LValue, depth int) ([]byte, error) {
 		return dst, err
 	}
 	switch v := v.(type) {
-	case glua.LString:
+	case vm.LString:
 		return e.text(dst, string(v))
-	case glua.LNumber:
+	case vm.LNumber:
 		f := float64(v)
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return dst, refuse(script.Script, "is %s, which JSON cannot say", formatNumber(f))
+			return dst, refuse(script.Script, "is %s, which JSON cannot say", numeral.Format(f))
 		}
 		return e.room(appendJSONNumber(dst, f))
-	case glua.LBool:
+	case vm.LBool:
 		return e.room(strconv.AppendBool(dst, bool(v)))
-	case *glua.LNilType:
+	case *vm.LNilType:
 		return e.room(append(dst, "null"...))
-	case *glua.LTable:
+	case *vm.LTable:
 		if depth >= maxDepth {
 			return dst, refuse(script.Limit, "%s are nested deeper than %d, or contain themselves", e.over, maxDepth)
 		}
 		return e.table(dst, v, depth)
 	}
-	if v == glua.LValue(sandbox().null) {
+	if v == vm.LValue(sandbox().null) {
 		return e.room(append(dst, "null"...))
 	}
 	what := valueName(v)
@@ -127,7 +127,7 @@ func (e *encoder) add(dst []byte, s string) ([]byte, error) {
 	return append(dst, s...), nil
 }
 
-func (e *encoder) table(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
+func (e *encoder) table(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 	if o := lazyOf(t); o != nil {
 		return e.lazyObject(dst, o, depth)
 	}
@@ -143,7 +143,7 @@ func (e *encoder) table(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
 		if i > 1 {
 			dst = append(dst, ',')
 		}
-		if dst, err = e.value(dst, rawGetIndex(t, i), depth+1); err != nil {
+		if dst, err = e.value(dst, t.RawGetInt(i), depth+1); err != nil {
 			return dst, in(err, "["+strconv.Itoa(i)+"]")
 		}
 	}
@@ -157,22 +157,21 @@ const (
 )
 
 // arrayLen returns the length of t as an array, or -1 if it is an object.
-func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
-	meta, _ := t.Metatable.(*glua.LTable)
-	marked := meta == sandbox().arrayMeta
-	if members := inside(t); !marked && len(members.array) == 0 && len(members.dict) == 0 {
-		return -1, e.spend(min(len(members.strdict), 1)) // all names are text, as of most tables
+func (e *encoder) arrayLen(t *vm.LTable) (int, error) {
+	marked := t.Metatable == sandbox().arrayMeta
+	if names, only := t.OnlyNames(); !marked && only {
+		return -1, e.spend(min(names, 1)) // as of most tables
 	}
 	if nullsOf(t) != nil {
 		return -1, nil
 	}
 	count, highest := 0, 0
-	for k, _ := e.meter.next(t, glua.LNil); k != glua.LNil; k, _ = e.meter.next(t, k) {
+	for k, _ := e.meter.Next(t, vm.LNil); k != vm.LNil; k, _ = e.meter.Next(t, k) {
 		if err := e.spend(1); err != nil {
 			return 0, err
 		}
-		n, ok := k.(glua.LNumber)
-		if i := int(n); ok && i >= 1 && glua.LNumber(i) == n && i <= 1<<31 {
+		n, ok := k.(vm.LNumber)
+		if i := int(n); ok && i >= 1 && vm.LNumber(i) == n && i <= 1<<31 {
 			count++
 			highest = max(highest, i)
 			continue
@@ -194,21 +193,21 @@ func (e *encoder) arrayLen(t *glua.LTable) (int, error) {
 	return highest, nil
 }
 
-func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) {
+func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 	dst = append(dst, '{')
 	first := true
 	var err error
-	for k, v := range e.meter.pairs(t) {
+	for k, v := range e.meter.Pairs(t) {
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
 		switch key := k.(type) {
-		case glua.LString:
+		case vm.LString:
 			dst, err = e.text(dst, string(key))
-		case glua.LNumber:
-			name := formatNumber(float64(key))
-			if t.RawGetString(name) != glua.LNil {
+		case vm.LNumber:
+			name := numeral.Format(float64(key))
+			if t.RawGetString(name) != vm.LNil {
 				return dst, refuse(script.Script, "has both the number %s and the text %q as names", name, name)
 			}
 			dst, err = e.text(dst, name)
@@ -235,17 +234,17 @@ func (e *encoder) object(dst []byte, t *glua.LTable, depth int) ([]byte, error) 
 }
 
 // nulls writes the null members with these names; first is true if they are the first members of their object.
-func (e *encoder) nulls(dst []byte, names *glua.LTable, first bool) ([]byte, error) {
-	for name := range e.meter.pairs(names) {
+func (e *encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error) {
+	for name := range e.meter.Pairs(names) {
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
 		var err error
-		if dst, err = e.text(dst, string(name.(glua.LString))); err != nil {
+		if dst, err = e.text(dst, string(name.(vm.LString))); err != nil {
 			return dst, err
 		}
-		if dst, err = e.value(append(dst, ':'), glua.LNil, 0); err != nil {
+		if dst, err = e.value(append(dst, ':'), vm.LNil, 0); err != nil {
 			return dst, err
 		}
 	}
@@ -253,12 +252,12 @@ func (e *encoder) nulls(dst []byte, names *glua.LTable, first bool) ([]byte, err
 }
 
 // keyText is k for an error message.
-func keyText(k glua.LValue) string {
+func keyText(k vm.LValue) string {
 	switch k := k.(type) {
-	case glua.LString:
+	case vm.LString:
 		return hostapi.KeyText(string(k))
-	case glua.LNumber:
-		return formatNumber(float64(k))
+	case vm.LNumber:
+		return numeral.Format(float64(k))
 	}
 	return valueName(k)
 }
@@ -266,7 +265,7 @@ func keyText(k glua.LValue) string {
 // appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
 // other numbers with as many digits as bring them back exactly.
 func appendJSONNumber(dst []byte, f float64) []byte {
-	if isExactInteger(f) {
+	if numeral.IsExact(f) {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
 	return strconv.AppendFloat(dst, f, 'g', -1, 64)

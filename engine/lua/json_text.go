@@ -8,7 +8,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Numbers and strings of JSON.
@@ -18,7 +19,7 @@ func (d *decoder) digits() bool {
 	for more := true; more; {
 		in, at := d.in, d.at
 		end := min(at+paidAtOnce, len(in))
-		for at < end && isDigit(in[at]) {
+		for at < end && numeral.IsDigit(in[at]) {
 			at++
 		}
 		d.at = at
@@ -28,9 +29,9 @@ func (d *decoder) digits() bool {
 }
 
 // digitValues are the numbers of one digit, which need no memory.
-var digitValues = func() (values [10]glua.LValue) {
+var digitValues = func() (values [10]vm.LValue) {
 	for i := range values {
-		values[i] = glua.LNumber(i)
+		values[i] = vm.LNumber(i)
 	}
 	return values
 }()
@@ -38,7 +39,7 @@ var digitValues = func() (values [10]glua.LValue) {
 // exactDigits are so many that they surely fit a double.
 const exactDigits = 15
 
-func (d *decoder) number() (glua.LValue, error) {
+func (d *decoder) number() (vm.LValue, error) {
 	digits, integer, err := d.digitsOfNumber()
 	if err != nil {
 		return nil, err
@@ -48,23 +49,9 @@ func (d *decoder) number() (glua.LValue, error) {
 	}
 	if integer && len(digits) <= exactDigits {
 		n, err := strconv.ParseInt(digits, 10, 64)
-		return glua.LNumber(n), err
+		return vm.LNumber(n), err
 	}
-	return glua.LNumber(d.float(digits)), nil
-}
-
-// float reads a number that digitsOfNumber has found to be one. More digits than a double
-// has take longer.
-func (d *decoder) float(digits string) float64 {
-	const quick = 24
-	m := d.meter
-	if len(digits) > quick {
-		m.pay(min(len(digits), longNumeral))
-	}
-	if digits[0] == '-' {
-		return -m.parseDecimal(digits[1:])
-	}
-	return m.parseDecimal(digits)
+	return vm.LNumber(numeral.Decimal(&d.meter.Meter, digits)), nil
 }
 
 // digitsOfNumber checks the number at d.at and returns its text.
@@ -99,11 +86,11 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		if !d.digits() {
 			return "", false, d.errorf("malformed number")
 		}
-		magnitude += d.meter.exponent(d.in[begin:d.at])
+		magnitude += numeral.Exponent(&d.meter.Meter, d.in[begin:d.at])
 	}
 	text = d.in[start:d.at]
 	const surelyFits = 308
-	if magnitude > surelyFits && math.IsInf(d.float(text), 0) {
+	if magnitude > surelyFits && math.IsInf(numeral.Decimal(&d.meter.Meter, text), 0) {
 		return "", false, d.errorf("number out of range")
 	}
 	d.rough = d.rough || !isPlainNumber(text, integer)
@@ -199,7 +186,7 @@ var plainText = func() (plain [256]bool) {
 // is charged as what is read a second time.
 func (d *decoder) escaped(start, end int) (string, error) {
 	defer func(at int) { d.at, d.paid = at, at }(d.at)
-	d.meter.made(end - start)
+	d.meter.Made(end - start)
 	out := make([]byte, 0, end-start)
 	for d.at, d.paid = start, start; d.at < end; {
 		plain := plainUpTo(d.in[:end], d.at)
@@ -261,10 +248,10 @@ func (d *decoder) hex() (rune, bool) {
 	}
 	var r rune
 	for _, c := range []byte(d.in[d.at+1 : d.at+5]) {
-		if !isHexDigit(c) {
+		if !numeral.IsHexDigit(c) {
 			return 0, false
 		}
-		r = r<<4 | rune(digitOf(c))
+		r = r<<4 | rune(numeral.DigitOf(c))
 	}
 	d.at += 5
 	return r, true

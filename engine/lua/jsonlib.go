@@ -1,13 +1,12 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
-
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-func jsonFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func jsonFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"array":  jsonArray,
 		"decode": jsonDecode,
 		"encode": jsonEncode,
@@ -16,7 +15,7 @@ func jsonFunctions() map[string]glua.LGFunction {
 
 // jsonArray marks a table as an array, a new one if there is no argument, and
 // returns it.
-func jsonArray(l *glua.LState) int {
+func jsonArray(l *vm.LState) int {
 	if l.GetTop() == 0 {
 		meterOf(l).make(l, tableBytes)
 		t := newTable()
@@ -25,7 +24,7 @@ func jsonArray(l *glua.LState) int {
 		return 1
 	}
 	t := argTable(l)
-	if t.Metatable != glua.LNil && !isMarked(t) {
+	if t.Metatable != nil && !isMarked(t) {
 		argError(l, 1, "a table with a metatable cannot become an array")
 	}
 	t.Metatable = sandbox().arrayMeta
@@ -33,10 +32,10 @@ func jsonArray(l *glua.LState) int {
 	return 1
 }
 
-func jsonDecode(l *glua.LState) int {
+func jsonDecode(l *vm.LState) int {
 	d := newDecoder(callOf(l))
 	v, err := d.value(argString(l, 1))
-	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
+	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("invalid JSON: %s", err.Error())
 	}
@@ -48,7 +47,7 @@ func jsonDecode(l *glua.LState) int {
 // instruction: a short value takes about as long as one.
 const jsonBytesPerInstruction = 4
 
-func jsonEncode(l *glua.LState) int {
+func jsonEncode(l *vm.LState) int {
 	v := argAny(l, 1)
 	m := meterOf(l)
 	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the values"}

@@ -7,16 +7,16 @@ import (
 	"maps"
 	"slices"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/quantity"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // kubeLibrary is what scripts for Karmada require: require("kube"). It is no global.
 const kubeLibrary = "kube"
 
-func kubeFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func kubeFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"resourceAdd":             kubeResourceAdd,
 		"accuratePodRequirements": kubeRequirements,
 		"getPodDependencies":      kubeDependencies,
@@ -27,22 +27,22 @@ func kubeFunctions() map[string]glua.LGFunction {
 const quantityInstructions = 20
 
 // kubeResourceAdd returns the sum of quantities. nil is 0.
-func kubeResourceAdd(l *glua.LState) int {
-	var sum quantity
+func kubeResourceAdd(l *vm.LState) int {
+	var sum quantity.Quantity
 	for i := 1; i <= l.GetTop(); i++ {
-		if l.Get(i) == glua.LNil {
+		if l.Get(i) == vm.LNil {
 			continue
 		}
-		meterOf(l).charge(l, quantityInstructions)
-		q, err := parseQuantity(argString(l, i))
+		l.Charge(quantityInstructions)
+		q, err := quantity.Parse(argString(l, i))
 		if err != nil {
 			argError(l, i, err.Error())
 		}
-		sum.add(q)
+		sum.Add(q)
 	}
 	text := sum.String()
 	meterOf(l).makeString(l, len(text))
-	l.Push(glua.LString(text))
+	l.Push(vm.LString(text))
 	return 1
 }
 
@@ -128,7 +128,7 @@ type podTemplate struct {
 }
 
 // argPodTemplate reads the first argument.
-func argPodTemplate(l *glua.LState) *podTemplate {
+func argPodTemplate(l *vm.LState) *podTemplate {
 	m := meterOf(l)
 	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the template"}
 	text, err := e.value(nil, argTable(l), 0)
@@ -179,7 +179,7 @@ func lessNulls(value any) any {
 }
 
 // pushJSON returns a value as a table.
-func pushJSON(l *glua.LState, value any) int {
+func pushJSON(l *vm.LState, value any) int {
 	text, err := json.Marshal(value)
 	if err != nil {
 		l.RaiseError("the result has no JSON: %s", err.Error())
@@ -187,7 +187,7 @@ func pushJSON(l *glua.LState, value any) int {
 	meterOf(l).makeString(l, len(text))
 	d := newDecoder(callOf(l))
 	v, err := d.value(string(text))
-	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
+	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("the result has no table: %s", err.Error())
 	}
@@ -196,7 +196,7 @@ func pushJSON(l *glua.LState, value any) int {
 }
 
 // kubeRequirements returns what a pod of the template needs of a node.
-func kubeRequirements(l *glua.LState) int {
+func kubeRequirements(l *vm.LState) int {
 	t := argPodTemplate(l)
 	type nodeClaim struct {
 		Affinity    json.RawMessage   `json:"hardNodeAffinity,omitempty"`
@@ -217,22 +217,22 @@ func kubeRequirements(l *glua.LState) int {
 
 // requests returns the resources that a pod needs: those of its containers together, at least those of each init
 // container, and the overhead.
-func (t *podTemplate) requests(l *glua.LState) quantities {
-	sums := map[string]*quantity{}
-	t.each(l, t.Spec.Containers, func(name string, q *quantity) {
+func (t *podTemplate) requests(l *vm.LState) quantities {
+	sums := map[string]*quantity.Quantity{}
+	t.each(l, t.Spec.Containers, func(name string, q *quantity.Quantity) {
 		if sums[name] == nil {
-			sums[name] = &quantity{}
+			sums[name] = &quantity.Quantity{}
 		}
-		sums[name].add(q)
+		sums[name].Add(q)
 	})
-	t.each(l, t.Spec.InitContainers, func(name string, q *quantity) {
-		if sums[name] == nil || sums[name].cmp(q) < 0 {
+	t.each(l, t.Spec.InitContainers, func(name string, q *quantity.Quantity) {
+		if sums[name] == nil || sums[name].Cmp(q) < 0 {
 			sums[name] = q
 		}
 	})
 	for name, text := range t.Spec.Overhead {
 		if sum := sums[name]; sum != nil {
-			sum.add(quantityOf(l, name, string(text)))
+			sum.Add(quantityOf(l, name, string(text)))
 		}
 	}
 	all := quantities{}
@@ -243,7 +243,7 @@ func (t *podTemplate) requests(l *glua.LState) quantities {
 }
 
 // each yields the requests of containers, or the limits where there is no request.
-func (t *podTemplate) each(l *glua.LState, containers []container, yield func(name string, q *quantity)) {
+func (t *podTemplate) each(l *vm.LState, containers []container, yield func(name string, q *quantity.Quantity)) {
 	for i := range containers {
 		r := &containers[i].Resources
 		wanted := maps.Clone(r.Limits)
@@ -257,11 +257,11 @@ func (t *podTemplate) each(l *glua.LState, containers []container, yield func(na
 	}
 }
 
-func quantityOf(l *glua.LState, name, text string) *quantity {
-	meterOf(l).charge(l, quantityInstructions)
-	q, err := parseQuantity(text)
+func quantityOf(l *vm.LState, name, text string) *quantity.Quantity {
+	l.Charge(quantityInstructions)
+	q, err := quantity.Parse(text)
 	if err != nil {
-		l.RaiseError("the amount %s of %s %s", keyText(glua.LString(text)), keyText(glua.LString(name)), err.Error())
+		l.RaiseError("the amount %s of %s %s", keyText(vm.LString(text)), keyText(vm.LString(name)), err.Error())
 	}
 	return q
 }
@@ -275,7 +275,7 @@ type dependency struct {
 }
 
 // kubeDependencies returns the objects that a pod of the template needs, in order of their kinds and names.
-func kubeDependencies(l *glua.LState) int {
+func kubeDependencies(l *vm.LState) int {
 	t := argPodTemplate(l)
 	namespace := optString(l, 2, "default")
 	list := []dependency{}

@@ -1,36 +1,36 @@
 package lua
 
-import glua "github.com/yuin/gopher-lua"
+import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 
-func kvFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func kvFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"get":  kvGet,
 		"json": kvJSON,
 		"keys": kvKeys,
 	}
 }
 
-func kvGet(l *glua.LState) int {
+func kvGet(l *vm.LState) int {
 	content, ok, err := hostOf(l).Text(argString(l, 1))
 	check(l, err)
 	if !ok {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
 	l.Push(stringOf(content)) // which nobody changes: engine.Host says so
 	return 1
 }
 
-func kvJSON(l *glua.LState) int {
+func kvJSON(l *vm.LState) int {
 	content, ok, err := hostOf(l).Value("kv.json", argString(l, 1))
 	check(l, err)
 	if !ok {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
 	d := newDecoder(callOf(l))
 	v, problem := d.value(string(stringOf(content)))
-	meterOf(l).charge(l, 0) // fails here if the budget is why decoding did
+	l.Charge(0) // fails here if the budget is why decoding did
 	if problem != nil {
 		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), problem.Error())
 	}
@@ -39,13 +39,13 @@ func kvJSON(l *glua.LState) int {
 }
 
 // kvKeys returns the tenant's keys in order.
-func kvKeys(l *glua.LState) int {
+func kvKeys(l *vm.LState) int {
 	keys, err := hostOf(l).Keys(optString(l, 1, ""), optString(l, 2, ""))
 	check(l, err)
-	t := l.CreateTable(len(keys), 0)
+	t := vm.NewTable(len(keys), 0)
 	t.Metatable = sandbox().arrayMeta
 	for _, key := range keys {
-		t.Append(glua.LString(key))
+		t.Append(vm.LString(key))
 	}
 	l.Push(t)
 	return 1

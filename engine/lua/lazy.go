@@ -3,7 +3,8 @@ package lua
 import (
 	"unsafe"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // lazyObject is a table made of a JSON object whose members stay text until the
@@ -12,9 +13,9 @@ import (
 //
 // The text was checked from end to end before, so that reading it cannot fail.
 type lazyObject struct {
-	// LTable is what scripts hold. It must come first: see lazyOf. As long as its
-	// metatable is the sandbox's lazyMeta, it is empty and members count.
-	glua.LTable
+	// LTable is what scripts hold. As long as its metatable is the sandbox's lazyMeta, it is empty and
+	// members count.
+	vm.LTable
 
 	extent
 	text    string // all of the JSON
@@ -24,7 +25,7 @@ type lazyObject struct {
 
 	// nulls has the names of null members as its keys, once the table is a plain one: see nullsOf. Scripts do not see
 	// these members, and the encoder writes them.
-	nulls *glua.LTable
+	nulls *vm.LTable
 }
 
 // innerBytes is what an innerObject takes, slices that were outgrown included.
@@ -41,9 +42,9 @@ type extent struct {
 // member of a lazy object.
 type member struct {
 	name  string
-	start int32       // of the value in the text
-	inner int32       // where call.inner has the object that is the value, from 1; or 0
-	value glua.LValue // once it was asked for
+	start int32     // of the value in the text
+	inner int32     // where call.inner has the object that is the value, from 1; or 0
+	value vm.LValue // once it was asked for
 }
 
 // innerObject is an object that is a member of a lazy one: its members were found
@@ -61,82 +62,93 @@ const lazyBytesPerInstruction = 16
 const lazyMembers = 32
 
 // lazyOf returns the lazy object that t is, or nil.
-func lazyOf(t *glua.LTable) *lazyObject {
-	if meta, ok := t.Metatable.(*glua.LTable); !ok || meta != sandbox().lazyMeta {
+func lazyOf(t *vm.LTable) *lazyObject {
+	if t.Lazy == nil || t.Metatable != sandbox().lazyMeta {
 		return nil
 	}
-	// Only newLazy gives a table this metatable, and t is the first field of what it
-	// makes.
-	return (*lazyObject)(unsafe.Pointer(t))
+	o, _ := t.Lazy.(*lazyObject)
+	return o
+}
+
+// Member is vm.Lazy's.
+func (o *lazyObject) Member(l *vm.LState, name string) vm.LValue {
+	if o.Metatable != sandbox().lazyMeta || len(o.members) > lazyMembers {
+		return nil
+	}
+	v := o.get(callOf(l), name)
+	if vm.IsNil(v) && isDerived(name) {
+		return nil // lazyIndex may raise errors
+	}
+	return v
 }
 
 // settle makes t a plain table if it is a lazy one.
-func settle(c *call, t *glua.LTable) {
+func settle(c *call, t *vm.LTable) {
 	o := lazyOf(t)
 	if o == nil {
 		return
 	}
-	*t = *c.l.CreateTable(0, len(o.members))
+	*t = *vm.NewTable(0, len(o.members))
 	for i := range o.members {
-		if i%skipped == skipped-1 && !meterOf(c.l).pay(0) {
+		if i%vm.Skipped == vm.Skipped-1 && !meterOf(c.l).Pay(0) {
 			break // the call is over
 		}
 		name, value := o.members[i].name, o.valueAt(c, i)
-		switch isNull := isNil(value); {
+		switch isNull := vm.IsNil(value); {
 		case isNull && o.nulls == nil:
 			o.nulls = newTable()
 			fallthrough
 		case isNull:
-			o.nulls.RawSetString(name, glua.LTrue)
+			o.nulls.RawSetString(name, vm.LTrue)
 		case o.nulls != nil:
-			o.nulls.RawSetString(name, glua.LNil) // the name occurs twice
+			o.nulls.RawSetString(name, vm.LNil) // the name occurs twice
 		}
 		t.RawSetString(name, value)
 	}
 	switch {
 	case o.nulls != nil:
-		t.Metatable = sandbox().nullsMeta
-		meterOf(c.l).made(tableBytes + footprintOf(o.nulls).since(footprint{}))
+		t.Metatable, t.Lazy = sandbox().nullsMeta, o
+		meterOf(c.l).Made(tableBytes + o.nulls.Footprint().Since(vm.Footprint{}))
 	case c.isFirst(t) && headersOf(c) != nil:
 		t.Metatable = sandbox().requestMeta
 	}
-	meterOf(c.l).made(footprintOf(t).since(footprint{}))
+	meterOf(c.l).Made(t.Footprint().Since(vm.Footprint{}))
 	o.members, o.text = nil, ""
 }
 
 // nullsOf returns the table whose keys are the names of the null members of t; nil if t has none, or is lazy.
-func nullsOf(t *glua.LTable) *glua.LTable {
-	if meta, ok := t.Metatable.(*glua.LTable); !ok || meta != sandbox().nullsMeta {
+func nullsOf(t *vm.LTable) *vm.LTable {
+	if t.Lazy == nil || t.Metatable != sandbox().nullsMeta {
 		return nil
 	}
-	return (*lazyObject)(unsafe.Pointer(t)).nulls // only settle gives a table this metatable
+	return t.Lazy.(*lazyObject).nulls // only settle gives a table this metatable
 }
 
 // nullsNewIndex is __newindex of tables with null members.
-func nullsNewIndex(l *glua.LState) int {
-	setRaw(l, l.Get(1).(*glua.LTable), l.Get(2), l.Get(3))
+func nullsNewIndex(l *vm.LState) int {
+	setRaw(l, l.Get(1).(*vm.LTable), l.Get(2), l.Get(3))
 	return 0
 }
 
 // get returns the member with the name; nil if there is none. If a name occurs
 // twice, the last one counts.
-func (o *lazyObject) get(c *call, name string) glua.LValue {
+func (o *lazyObject) get(c *call, name string) vm.LValue {
 	for i := len(o.members) - 1; i >= 0; i-- {
 		if o.members[i].name == name {
 			return o.valueAt(c, i)
 		}
 	}
-	return glua.LNil
+	return vm.LNil
 }
 
 // valueAt returns the value of the i-th member, the same each time. It is nil if the member is null.
-func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
+func (o *lazyObject) valueAt(c *call, i int) vm.LValue {
 	m := &o.members[i]
 	if m.value != nil {
 		return m.value
 	}
 	if o.text[m.start] == 'n' {
-		return glua.LNil
+		return vm.LNil
 	}
 	if m.inner > 0 {
 		in := &c.inner[m.inner-1]
@@ -155,21 +167,21 @@ func (o *lazyObject) valueAt(c *call, i int) glua.LValue {
 		if d.meter.reason == running {
 			panic(err) // the text was checked before
 		}
-		return glua.LNil // the call is over
+		return vm.LNil // the call is over
 	}
 	m.value = v
-	if _, ok := v.(*glua.LTable); ok {
+	if _, ok := v.(*vm.LTable); ok {
 		o.opened = true
 	}
 	return v
 }
 
 // lazyIndex is __index of lazy objects.
-func lazyIndex(l *glua.LState) int {
-	t := l.Get(1).(*glua.LTable)
+func lazyIndex(l *vm.LState) int {
+	t := l.Get(1).(*vm.LTable)
 	o := lazyOf(t)
-	name, ok := l.Get(2).(glua.LString)
-	value := glua.LNil
+	name, ok := l.Get(2).(vm.LString)
+	value := vm.LNil
 	switch {
 	case !ok:
 	case len(o.members) > lazyMembers:
@@ -178,7 +190,7 @@ func lazyIndex(l *glua.LState) int {
 	default:
 		value = o.get(callOf(l), string(name))
 	}
-	if value == glua.LNil && isDerived(string(name)) {
+	if value == vm.LNil && isDerived(string(name)) {
 		value = derivedOf(l, t, string(name))
 	}
 	l.Push(value)
@@ -186,8 +198,8 @@ func lazyIndex(l *glua.LState) int {
 }
 
 // lazyNewIndex is __newindex of lazy objects.
-func lazyNewIndex(l *glua.LState) int {
-	t := l.Get(1).(*glua.LTable)
+func lazyNewIndex(l *vm.LState) int {
+	t := l.Get(1).(*vm.LTable)
 	settle(callOf(l), t)
 	setRaw(l, t, l.Get(2), l.Get(3))
 	return 0
@@ -195,13 +207,13 @@ func lazyNewIndex(l *glua.LState) int {
 
 func newLazy(c *call, text string, depth int, e extent, members []member) *lazyObject {
 	o := &lazyObject{text: text, depth: depth, extent: e, members: members}
-	o.Metatable = sandbox().lazyMeta
-	meterOf(c.l).made(lazyBytes + memberBytes*len(members))
+	o.Metatable, o.Lazy = sandbox().lazyMeta, o
+	meterOf(c.l).Made(lazyBytes + memberBytes*len(members))
 	return o
 }
 
 // lazy decodes the object at d.at into a lazy one.
-func (d *decoder) lazy(depth int) (*glua.LTable, error) {
+func (d *decoder) lazy(depth int) (*vm.LTable, error) {
 	first := len(d.call.members)
 	e, err := d.extent(depth, keepMembers)
 	// Of its own from here on: what others append must not reach into it.
@@ -220,7 +232,7 @@ func (d *decoder) inner(depth int) error {
 	e, err := d.extent(depth, keepInner)
 	c.inner = append(c.inner, innerObject{e, c.innerMembers[first:len(c.innerMembers):len(c.innerMembers)]})
 	last.inner = int32(len(c.inner))
-	meterOf(c.l).made(innerBytes + memberBytes*(len(c.innerMembers)-first))
+	meterOf(c.l).Made(innerBytes + memberBytes*(len(c.innerMembers)-first))
 	return err
 }
 
@@ -336,7 +348,7 @@ func (d *decoder) skip(depth int) error {
 		return d.members(depth, keepNone)
 	case c == '[':
 		return d.skipArray(depth)
-	case c == '-' || isDigit(c):
+	case c == '-' || numeral.IsDigit(c):
 		_, _, err := d.digitsOfNumber()
 		return err
 	}
@@ -379,7 +391,7 @@ func isPlainNumber(text string, integer bool) bool {
 		return true
 	}
 	dot := 0
-	for dot < len(text) && isDigit(text[dot]) {
+	for dot < len(text) && numeral.IsDigit(text[dot]) {
 		dot++
 	}
 	const pointUpTo, zeros = 6, "0.0000" // beyond, and below, there is an exponent
@@ -387,7 +399,7 @@ func isPlainNumber(text string, integer bool) bool {
 		return false
 	}
 	for _, c := range []byte(text[dot+1:]) {
-		if !isDigit(c) {
+		if !numeral.IsDigit(c) {
 			return false
 		}
 	}

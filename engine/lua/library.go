@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -14,7 +14,7 @@ import (
 // requires it, at most once, as part of the call. Its globals are its own.
 type tenantLibrary struct {
 	name string
-	compiled
+	compile.Compiled
 }
 
 // compileLibraries compiles what the source can require.
@@ -25,7 +25,7 @@ func compileLibraries(libraries []script.Library) (map[string]*tenantLibrary, *s
 	all := make(map[string]*tenantLibrary, len(libraries))
 	for _, l := range libraries {
 		name := l.Name.String()
-		c, err := compileAs(name, engine.Source{Code: []byte(l.Source)})
+		c, err := compile.Compile(name, engine.Source{Code: []byte(l.Source)}, sandbox())
 		if err != nil {
 			return nil, InLibrary(name, err)
 		}
@@ -49,7 +49,7 @@ func InLibrary(name string, err *script.Error) *script.Error {
 const requiredBytes = 512
 
 // value returns what the library gives in the call.
-func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
+func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 	c := callOf(l)
 	value, known := c.required[t.name]
 	switch {
@@ -58,7 +58,7 @@ func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
 	case known:
 		return value
 	case c.required == nil:
-		c.required = map[string]glua.LValue{}
+		c.required = map[string]vm.LValue{}
 		meterOf(l).make(l, requiredBytes)
 	}
 	c.required[t.name] = nil
@@ -68,28 +68,15 @@ func (t *tenantLibrary) value(l *glua.LState) glua.LValue {
 		}
 	}()
 	meterOf(l).make(l, closureBytes+tableBytes)
-	l.Push(&glua.LFunction{Proto: t.proto, Env: t.environment(c)})
+	l.Push(&vm.LFunction{Proto: t.Proto, Env: environment(c, &t.Compiled)})
 	l.Call(0, 1)
 	value = l.Get(-1)
 	l.Pop(1)
-	if value == glua.LNil {
+	if value == vm.LNil {
 		l.RaiseError("the library '%s' returned nothing: it has to end with return and a table", t.name)
 	}
 	c.required[t.name] = value
 	return value
-}
-
-// environment returns the globals of the library in the call.
-func (t *tenantLibrary) environment(c *call) *glua.LTable {
-	env := c.l.CreateTable(0, 4)
-	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if t.usesEnv {
-		env.RawSetString("_G", env)
-	}
-	if t.usesConfig {
-		env.RawSetString("config", c.config)
-	}
-	return env
 }
 
 // libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
@@ -107,18 +94,4 @@ func libraryPosition(text string) string {
 		return ""
 	}
 	return name + strings.TrimPrefix(position, chunkName)
-}
-
-// inLibrary returns the position of the innermost function of a traceback, if it is one of a library; else "".
-func inLibrary(trace string) string {
-	for line := range strings.Lines(trace) {
-		line = strings.TrimPrefix(line, "\t")
-		if strings.HasPrefix(line, chunkName+":") {
-			return ""
-		}
-		if position := libraryPosition(line); position != "" {
-			return position
-		}
-	}
-	return ""
 }

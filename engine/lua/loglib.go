@@ -1,14 +1,13 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-func logFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func logFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"error": logAt(engine.Error),
 		"info":  logAt(engine.Info),
 		"warn":  logAt(engine.Warn),
@@ -16,17 +15,17 @@ func logFunctions() map[string]glua.LGFunction {
 }
 
 // logAt logs its first argument, and the members of its second as fields.
-func logAt(level engine.Level) glua.LGFunction {
-	return func(l *glua.LState) int {
-		if text, ok := l.Get(1).(glua.LString); ok && l.Get(2) == glua.LNil {
+func logAt(level engine.Level) vm.LGFunction {
+	return func(l *vm.LState) int {
+		if text, ok := l.Get(1).(vm.LString); ok && l.Get(2) == vm.LNil {
 			check(l, hostOf(l).Log(level, string(text)))
 			return 0
 		}
-		meterOf(l).charge(l, hostapi.LogCost)
+		l.Charge(hostapi.LogCost)
 		message := argAny(l, 1)
-		var fields *glua.LTable
-		if l.Get(2) != glua.LNil {
-			t, ok := l.Get(2).(*glua.LTable)
+		var fields *vm.LTable
+		if l.Get(2) != vm.LNil {
+			t, ok := l.Get(2).(*vm.LTable)
 			if !ok {
 				typeError(l, 2, "table")
 			}
@@ -42,19 +41,19 @@ func logAt(level engine.Level) glua.LGFunction {
 }
 
 // addValue writes v as tostring has it, and a table as JSON.
-func addValue(l *glua.LState, line *hostapi.Line, v glua.LValue) {
-	if t, ok := v.(*glua.LTable); ok && l.GetMetaField(v, "__tostring") == glua.LNil {
+func addValue(l *vm.LState, line *hostapi.Line, v vm.LValue) {
+	if t, ok := v.(*vm.LTable); ok && l.GetMetaField(v, "__tostring") == vm.LNil {
 		addJSON(l, line, t)
 		return
 	}
 	line.Text(toString(l, v))
 }
 
-func addJSON(l *glua.LState, line *hostapi.Line, t *glua.LTable) {
+func addJSON(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
 	m := meterOf(l)
 	e := encoder{meter: m, nodes: maxNodes, limit: hostapi.MaxLine, over: "the values"}
 	text, err := e.value(nil, t, 0)
-	m.charge(l, 0) // fails here if the budget is why encoding did
+	l.Charge(0) // fails here if the budget is why encoding did
 	if err != nil {
 		line.Text(typeName(t) + " (" + e.fail(err, "which").Message + ")")
 		return
@@ -63,15 +62,15 @@ func addJSON(l *glua.LState, line *hostapi.Line, t *glua.LTable) {
 }
 
 // addFields writes the members of t as key=value, in their order.
-func addFields(l *glua.LState, line *hostapi.Line, t *glua.LTable) {
+func addFields(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
 	if t == nil {
 		return
 	}
 	m := meterOf(l)
-	for k, v := m.next(t, glua.LNil); k != glua.LNil && !line.Full(); k, v = m.next(t, k) {
-		m.charge(l, 1)
+	for k, v := m.Next(t, vm.LNil); k != vm.LNil && !line.Full(); k, v = m.Next(t, k) {
+		l.Charge(1)
 		line.Field(keyText(k))
-		if s, ok := v.(glua.LString); ok {
+		if s, ok := v.(vm.LString); ok {
 			line.FieldText(string(s))
 		} else {
 			addValue(l, line, v)

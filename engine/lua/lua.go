@@ -1,31 +1,14 @@
 package lua
 
 import (
-	"sync"
-
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Name is the engine's name in a version.
 const Name = "lua"
-
-// maxArrayIndex is where a table's array part ends; keys from there on live in
-// its hash. One assignment to a high index would otherwise allocate up to it.
-const maxArrayIndex = 8192
-
-// setLibraryLimits sets what gopher-lua keeps in variables of its package. It
-// must happen before any state or source is touched.
-var setLibraryLimits = sync.OnceFunc(func() {
-	glua.MaxArrayIndex = maxArrayIndex
-	countAllocations()
-	quicken()
-	findFrames()
-	keepSigns()
-	compareTexts()
-})
 
 // Engine compiles and runs Lua. It is safe for concurrent use.
 type Engine struct {
@@ -38,7 +21,6 @@ type Engine struct {
 // New returns an engine. It needs no closing: while no call runs, it has no
 // goroutine, at the latest 100 ms after the last one.
 func New() *Engine {
-	setLibraryLimits()
 	return &Engine{pool: newPool()}
 }
 
@@ -51,32 +33,34 @@ func (e *Engine) HeapSpared() uint64 { return e.watchdog.spared.Load() }
 
 // Check is engine.Engine's.
 func (*Engine) Check(src engine.Source) error {
-	if _, err := compile(src); err != nil {
-		return err
-	}
-	if _, err := compileLibraries(src.Libraries); err != nil {
+	if _, _, err := compileAll(src); err != nil {
 		return err
 	}
 	return nil
 }
 
-// Compile is engine.Engine's.
-func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
-	c, err := compile(src)
+func compileAll(src engine.Source) (compile.Compiled, map[string]*tenantLibrary, *script.Error) {
+	c, err := compile.Compile(chunkName, src, sandbox())
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
 	libraries, err := compileLibraries(src.Libraries)
+	return c, libraries, err
+}
+
+// Compile is engine.Engine's.
+func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
+	c, libraries, err := compileAll(src)
 	if err != nil {
 		return nil, err
 	}
 	p := &program{
 		engine: e, entrypoint: src.Entrypoint, libraries: libraries,
-		compiled: c, constant: c.wrapped && definesOnly(c.proto), size: protoSize(c.proto), decodesConfig: c.usesConfig,
+		Compiled: c, constant: c.Wrapped && compile.DefinesOnly(c.Proto), size: compile.Size(c.Proto), decodesConfig: c.UsesConfig,
 	}
 	for _, l := range libraries {
-		p.size += protoSize(l.proto)
-		p.decodesConfig = p.decodesConfig || l.usesConfig
+		p.size += compile.Size(l.Proto)
+		p.decodesConfig = p.decodesConfig || l.UsesConfig
 	}
 	return p, nil
 }

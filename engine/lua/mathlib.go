@@ -4,16 +4,16 @@ import (
 	"math"
 	"math/rand/v2"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-var mathConstants = map[string]glua.LValue{
-	"huge": glua.LNumber(math.Inf(1)),
-	"pi":   glua.LNumber(math.Pi),
+var mathConstants = map[string]vm.LValue{
+	"huge": vm.LNumber(math.Inf(1)),
+	"pi":   vm.LNumber(math.Pi),
 }
 
-func mathFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func mathFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"abs":        unary(math.Abs),
 		"acos":       unary(math.Acos),
 		"asin":       unary(math.Asin),
@@ -58,70 +58,70 @@ func logarithm(f func(float64) float64) func(float64) float64 {
 	}
 }
 
-func unary(f func(float64) float64) glua.LGFunction {
-	return func(l *glua.LState) int {
-		l.Push(glua.LNumber(f(argNumber(l, 1))))
+func unary(f func(float64) float64) vm.LGFunction {
+	return func(l *vm.LState) int {
+		l.Push(vm.LNumber(f(argNumber(l, 1))))
 		return 1
 	}
 }
 
-func binary(f func(a, b float64) float64) glua.LGFunction {
-	return func(l *glua.LState) int {
+func binary(f func(a, b float64) float64) vm.LGFunction {
+	return func(l *vm.LState) int {
 		b := argNumber(l, 2) // first, as the reference implementation does
-		l.Push(glua.LNumber(f(argNumber(l, 1), b)))
+		l.Push(vm.LNumber(f(argNumber(l, 1), b)))
 		return 1
 	}
 }
 
 // extreme returns the argument that is better than all others.
-func extreme(better func(a, b float64) bool) glua.LGFunction {
-	return func(l *glua.LState) int {
+func extreme(better func(a, b float64) bool) vm.LGFunction {
+	return func(l *vm.LState) int {
 		n := l.GetTop()
-		meterOf(l).charge(l, n)
+		l.Charge(n)
 		best := argNumber(l, 1)
 		for i := 2; i <= n; i++ {
 			if v := argNumber(l, i); better(v, best) {
 				best = v
 			}
 		}
-		l.Push(glua.LNumber(best))
+		l.Push(vm.LNumber(best))
 		return 1
 	}
 }
 
-func mathFrexp(l *glua.LState) int {
+func mathFrexp(l *vm.LState) int {
 	fraction, exponent := math.Frexp(argNumber(l, 1))
-	l.Push(glua.LNumber(fraction))
-	l.Push(glua.LNumber(exponent))
+	l.Push(vm.LNumber(fraction))
+	l.Push(vm.LNumber(exponent))
 	return 2
 }
 
-func mathLdexp(l *glua.LState) int {
+func mathLdexp(l *vm.LState) int {
 	exponent := argInt(l, 2)
-	l.Push(glua.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(exponent, 5000)))))
+	l.Push(vm.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(exponent, 5000)))))
 	return 1
 }
 
-func mathModf(l *glua.LState) int {
+func mathModf(l *vm.LState) int {
 	f := argNumber(l, 1)
 	whole, fraction := math.Modf(f)
 	if math.IsInf(f, 0) {
 		fraction = 0
 	}
 	fraction = math.Copysign(fraction, f)
-	l.Push(glua.LNumber(whole))
-	l.Push(glua.LNumber(fraction))
+	l.Push(vm.LNumber(whole))
+	l.Push(vm.LNumber(fraction))
 	return 2
 }
 
 // mathRandom draws from the process's generator, which nobody can seed, or from
 // the call's own after math.randomseed.
-func mathRandom(l *glua.LState) int {
+func mathRandom(l *vm.LState) int {
 	f := randomFloat(l)
 	low, high := 1.0, 0.0
 	switch l.GetTop() {
 	case 0:
-		l.Push(glua.LNumber(f))
+		l.Push(vm.LNumber(f))
 		return 1
 	case 1:
 		high = math.Floor(argNumber(l, 1))
@@ -133,11 +133,11 @@ func mathRandom(l *glua.LState) int {
 	if !(low <= high) {
 		argError(l, l.GetTop(), "interval is empty")
 	}
-	l.Push(glua.LNumber(low + math.Floor(f*(high-low+1))))
+	l.Push(vm.LNumber(low + math.Floor(f*(high-low+1))))
 	return 1
 }
 
-func randomFloat(l *glua.LState) float64 {
+func randomFloat(l *vm.LState) float64 {
 	switch own, given := meterOf(l).random, callOf(l).inv.Random; {
 	case own != nil:
 		return own.Float64()
@@ -148,7 +148,7 @@ func randomFloat(l *glua.LState) float64 {
 }
 
 // mathRandomseed makes random numbers repeatable within this call.
-func mathRandomseed(l *glua.LState) int {
+func mathRandomseed(l *vm.LState) int {
 	meterOf(l).random = rand.New(rand.NewPCG(math.Float64bits(argNumber(l, 1)), 0))
 	return 0
 }

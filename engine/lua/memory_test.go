@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -84,11 +85,11 @@ func TestAllocationIsCounted(t *testing.T) {
 	needs.NoRace(t)
 	for name, source := range allocators {
 		t.Run(name, func(t *testing.T) {
-			c, err := compile(engine.Source{Code: []byte("local n = 20000 " + source)})
+			c, err := compile.Compile(chunkName, engine.Source{Code: []byte("local n = 20000 " + source)}, sandbox())
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &program{engine: New(), compiled: c}
+			p := &program{engine: New(), Compiled: c}
 			s := newState("acme")
 			limits := script.MaxLimits()
 			s.meter.begin(limits)

@@ -6,10 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -28,27 +27,24 @@ const (
 	outOfMemory               // the process's heap grew too much while the call ran
 	outOfAllowance            // the call allocated too much
 	outOfShare                // the calls of its tenant did, together
-	faulted                   // gopher-lua panicked; the state cannot be trusted
+	faulted                   // Go panicked; the state cannot be trusted
 
 	// asked is no reason to stop: the call is to yield its turn. It takes the place of
 	// running until it has.
 	asked
 )
 
-// meter counts down a call's instructions. It is the context.Context of the
-// call's state: gopher-lua asks it for Done before each instruction, and a
-// closed channel there stops the script. Once spent it stays spent, so a script
-// that catches the error meets it again at its next instruction.
+// meter bounds a call. Once spent it stays spent, so a script that catches the error meets it
+// again at its next instruction.
 //
-// All of it belongs to the goroutine that runs the call, save stop, which the
-// watchdog sets and whoever gives turns, and the fields that the watchdog guards.
+// All of it belongs to the goroutine that runs the call, save Stop, which the watchdog sets and
+// whoever gives turns, and the fields that the watchdog guards. Meter.Left are the instructions
+// until the call breathes, and Meter.Memory the bytes until its tenant's account is looked at.
 type meter struct {
-	left    int64 // instructions until the call breathes
+	vm.Meter
 	unspent int64 // instructions that exhaust took away
 	later   int64 // instructions of the budget after that
-	memory  int64 // bytes that may be allocated until its tenant's account is looked at; see memory.go
 	unused  int64 // bytes that may be allocated after that
-	stop    atomic.Uint32
 	reason  stopReason
 	limits  script.Limits
 	call    *call // that it is for
@@ -70,34 +66,17 @@ type meter struct {
 	heapBase uint64 // heap when the watchdog first saw the call; 0 before
 }
 
-var closedChannel = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // begin makes m ready for a new call.
 func (m *meter) begin(limits script.Limits) {
 	m.limits = limits
-	m.left, m.later, m.unspent = 0, int64(min(limits.Instructions, 1<<62)), 0
+	m.Left, m.later, m.unspent = 0, int64(min(limits.Instructions, 1<<62)), 0
 	m.refill()
-	m.memory, m.unused = 0, m.allowance()
+	m.Memory, m.unused = 0, m.allowance()
 	m.reserve()
 	m.reason = running
-	m.stop.Store(uint32(running))
+	m.Stop.Store(uint32(running))
 	m.random = nil
 	m.started = time.Now()
-}
-
-// Done is called before every instruction: keep it small.
-func (m *meter) Done() <-chan struct{} {
-	if m.left--; m.left >= 0 && m.stop.Load() == uint32(running) {
-		return nil
-	}
-	if m.goesOn() {
-		return nil
-	}
-	return closedChannel
 }
 
 // breath is how many instructions a call executes before it lets other threads have
@@ -106,20 +85,20 @@ const breath = 5_000
 
 // refill makes some of what is left of the budget what may be used now.
 func (m *meter) refill() {
-	n := min(m.later, max(breath, -m.left))
-	m.left += n
+	n := min(m.later, max(breath, -m.Left))
+	m.Left += n
 	m.later -= n
 }
 
 // budget returns how many instructions the call may still execute.
-func (m *meter) budget() int64 { return m.left + m.later }
+func (m *meter) budget() int64 { return m.Left + m.later }
 
 // exhaust leaves nothing of the budget.
 func (m *meter) exhaust() {
-	if m.left >= 0 {
+	if m.Left >= 0 {
 		m.unspent = m.budget()
 	}
-	m.left, m.later = -1, 0
+	m.Left, m.later = -1, 0
 }
 
 // used returns what the call has used so far.
@@ -129,10 +108,10 @@ func (m *meter) used() engine.Used {
 	return engine.Used{Instructions: uint64(max(granted-left, 0)), Allocated: uint64(max(m.allowance()-max(m.allocatable(), 0), 0))}
 }
 
-// goesOn yields the call's turn if it is asked for, and reports whether the call may
+// GoesOn yields the call's turn if it is asked for, and reports whether the call may
 // go on; if not, it settles why.
-func (m *meter) goesOn() bool {
-	if m.left < 0 && m.later > 0 {
+func (m *meter) GoesOn() bool {
+	if m.Left < 0 && m.later > 0 {
 		if m.sampling != nil {
 			m.sample()
 		} else {
@@ -142,7 +121,7 @@ func (m *meter) goesOn() bool {
 			m.turn.Breathe()
 		}
 	}
-	if m.left >= 0 && m.stop.CompareAndSwap(uint32(asked), uint32(running)) && m.turn != nil {
+	if m.Left >= 0 && m.Stop.CompareAndSwap(uint32(asked), uint32(running)) && m.turn != nil {
 		m.turn.Yield()
 		// The clock did not stop meanwhile, and the watchdog may not have looked yet.
 		switch {
@@ -153,7 +132,7 @@ func (m *meter) goesOn() bool {
 		}
 	}
 	// Asked again meanwhile, it yields at the next instruction.
-	if now := stopReason(m.stop.Load()); m.left >= 0 && (now == running || now == asked) {
+	if now := stopReason(m.Stop.Load()); m.Left >= 0 && (now == running || now == asked) {
 		return true
 	}
 	m.spend()
@@ -162,14 +141,14 @@ func (m *meter) goesOn() bool {
 
 // ask asks the call to yield. It may be called from any goroutine, also when the call
 // is over.
-func (m *meter) ask() { m.stop.CompareAndSwap(uint32(running), uint32(asked)) }
+func (m *meter) ask() { m.Stop.CompareAndSwap(uint32(running), uint32(asked)) }
 
 // halt stops the call, for the reason if there is none yet. It may be called from any
 // goroutine.
 func (m *meter) halt(why stopReason) {
 	for {
-		now := m.stop.Load()
-		if now != uint32(running) && now != uint32(asked) || m.stop.CompareAndSwap(now, uint32(why)) {
+		now := m.Stop.Load()
+		if now != uint32(running) && now != uint32(asked) || m.Stop.CompareAndSwap(now, uint32(why)) {
 			return
 		}
 	}
@@ -178,7 +157,7 @@ func (m *meter) halt(why stopReason) {
 // spend settles why the call is stopped; the first reason counts.
 func (m *meter) spend() {
 	if m.reason == running {
-		m.reason = stopReason(m.stop.Load())
+		m.reason = stopReason(m.Stop.Load())
 		if m.reason == running || m.reason == asked {
 			m.reason = outOfBudget
 		}
@@ -186,19 +165,8 @@ func (m *meter) spend() {
 	m.exhaust()
 }
 
-// Err returns why the call was stopped, or nil while it may run.
-func (m *meter) Err() error {
-	if m.reason == running {
-		return nil
-	}
-	return m.stopError()
-}
-
-// Deadline is part of context.Context; the watchdog keeps the time.
-func (*meter) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// Value is part of context.Context.
-func (*meter) Value(any) any { return nil }
+// Stopped is vm.Control's.
+func (m *meter) Stopped() string { return m.stopError().Message }
 
 func (m *meter) stopError() *script.Error {
 	switch m.reason {
@@ -219,43 +187,20 @@ func (m *meter) stopError() *script.Error {
 	}
 }
 
-// pay takes n instructions from the budget, yields the call's turn if it is asked for,
-// and reports whether the call may go on.
-func (m *meter) pay(n int) bool {
-	m.left -= int64(n)
-	return m.left >= 0 && m.stop.Load() == uint32(running) || m.goesOn()
-}
-
-// Pay is pay, for hostapi.
-func (m *meter) Pay(n int) bool { return m.pay(n) }
-
-// Make is make, for hostapi, and reports whether the call may go on.
-func (m *meter) Make(n int) bool {
-	m.made(n)
-	return m.left >= 0 || m.pay(0)
-}
-
-// charge is pay, and stops the script if it may not go on.
-func (m *meter) charge(l *glua.LState, n int) {
-	if !m.pay(n) {
-		l.RaiseError("%s", m.stopError().Message)
-	}
-}
-
 // chargeBytes charges for n bytes read or written.
-func (m *meter) chargeBytes(l *glua.LState, n int) {
-	m.charge(l, n/bytesPerInstruction)
+func (m *meter) chargeBytes(l *vm.LState, n int) {
+	l.Charge(n / bytesPerInstruction)
 }
 
 // capString refuses a string of n bytes that is over the limit.
-func (m *meter) capString(l *glua.LState, n int) {
+func (m *meter) capString(l *vm.LState, n int) {
 	if n > m.limits.StringBytes {
 		raiseLimit(l, "a string of %d bytes is over the limit of %d", n, m.limits.StringBytes)
 	}
 }
 
 // meterOf returns the meter of the call that l runs.
-func meterOf(l *glua.LState) *meter { return l.Context().(*meter) }
+func meterOf(l *vm.LState) *meter { return l.Meter.Control.(*meter) }
 
 // callOf returns the call that l runs.
-func callOf(l *glua.LState) *call { return meterOf(l).call }
+func callOf(l *vm.LState) *call { return meterOf(l).call }

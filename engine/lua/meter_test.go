@@ -19,7 +19,7 @@ func TestWatchdog(t *testing.T) {
 			w.arm(ctx, m)
 			return m
 		}
-		reason := func(m *meter) stopReason { return stopReason(m.stop.Load()) }
+		reason := func(m *meter) stopReason { return stopReason(m.Stop.Load()) }
 		wait := func(d time.Duration) {
 			<-time.After(d)
 			synctest.Wait()

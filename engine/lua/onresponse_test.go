@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -98,11 +99,11 @@ func TestOnResponsePaysForTheChunk(t *testing.T) {
 // TestOnResponseOfLargeChunks: a chunk with too many globals to be wrapped has one, too.
 func TestOnResponseOfLargeChunks(t *testing.T) {
 	var b strings.Builder
-	for i := range maxGlobals + 1 {
+	for i := range compile.MaxGlobals + 1 {
 		fmt.Fprintf(&b, "g%d = %d\n", i, i)
 	}
 	p := compileProgram(t, b.String()+`function handle() return g1 end function on_response() return g2 end`)
-	if got := callWith(t, p, engine.Invocation{OnResponse: true}); p.wrapped || !p.OnResponse() || got != "2\n" {
-		t.Errorf("wrapped: %v, got %q", p.wrapped, got)
+	if got := callWith(t, p, engine.Invocation{OnResponse: true}); p.Wrapped || !p.OnResponse() || got != "2\n" {
+		t.Errorf("wrapped: %v, got %q", p.Wrapped, got)
 	}
 }

@@ -3,36 +3,37 @@ package lua
 import (
 	"strconv"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // operatorLength is the operator #.
-func operatorLength(l *glua.LState) int {
+func operatorLength(l *vm.LState) int {
 	switch v := l.Get(1).(type) {
-	case glua.LString:
-		l.Push(glua.LNumber(len(v)))
+	case vm.LString:
+		l.Push(vm.LNumber(len(v)))
 		return 1
-	case *glua.LTable:
-		if v.Metatable == glua.LNil || isMarked(v) {
-			l.Push(glua.LNumber(border(v)))
+	case *vm.LTable:
+		if v.Metatable == nil || isMarked(v) {
+			l.Push(vm.LNumber(border(v)))
 			return 1
 		}
 	}
 	return lengthByMeta(l, l.Get(1))
 }
 
-func lengthByMeta(l *glua.LState, v glua.LValue) int {
-	if fn := l.GetMetaField(v, "__len"); fn != glua.LNil {
+func lengthByMeta(l *vm.LState, v vm.LValue) int {
+	if fn := l.GetMetaField(v, "__len"); fn != vm.LNil {
 		l.Push(fn)
 		l.Push(v)
 		l.Call(1, 1)
 		return 1
 	}
-	t, ok := v.(*glua.LTable)
+	t, ok := v.(*vm.LTable)
 	if !ok {
-		l.RaiseError("attempt to get length of %s", named(l, 1, ""))
+		l.RaiseError("attempt to get length of %s", named(l, 1))
 	}
-	l.Push(glua.LNumber(border(t)))
+	l.Push(vm.LNumber(border(t)))
 	return 1
 }
 
@@ -40,14 +41,14 @@ func lengthByMeta(l *glua.LState, v glua.LValue) int {
 const maxNumberText = 24
 
 // operatorConcat is the operator "..", for a whole chain: it joins from the end.
-func operatorConcat(l *glua.LState) int {
+func operatorConcat(l *vm.LState) int {
 	n := l.GetTop()
 	least, most := 0, 0 // bytes of what comes of it
 	for i := 1; i <= n; i++ {
 		switch v := l.Get(i).(type) {
-		case glua.LString:
+		case vm.LString:
 			least += len(v)
-		case glua.LNumber:
+		case vm.LNumber:
 			most += maxNumberText
 		default:
 			return concatByMeta(l, n)
@@ -63,26 +64,26 @@ func operatorConcat(l *glua.LState) int {
 }
 
 // appendNumber appends what a number prints.
-func appendNumber(buf []byte, v glua.LValue) []byte {
-	n, _ := v.(glua.LNumber)
-	if f := float64(n); isExactInteger(f) && f != 0 {
+func appendNumber(buf []byte, v vm.LValue) []byte {
+	n, _ := v.(vm.LNumber)
+	if f := float64(n); numeral.IsExact(f) && f != 0 {
 		return strconv.AppendInt(buf, int64(f), 10)
 	}
-	return append(buf, formatNumber(float64(n))...)
+	return append(buf, numeral.Format(float64(n))...)
 }
 
 // textBytes returns the length of a string, and 0 for a number.
-func textBytes(v glua.LValue) int {
-	s, _ := v.(glua.LString)
+func textBytes(v vm.LValue) int {
+	s, _ := v.(vm.LString)
 	return len(s)
 }
 
-func isText(v glua.LValue) bool {
-	return v.Type() == glua.LTString || v.Type() == glua.LTNumber
+func isText(v vm.LValue) bool {
+	return v.Type() == vm.LTString || v.Type() == vm.LTNumber
 }
 
 // concatByMeta joins operands of which some are neither string nor number.
-func concatByMeta(l *glua.LState, n int) int {
+func concatByMeta(l *vm.LState, n int) int {
 	result := l.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := l.Get(i)
@@ -94,15 +95,15 @@ func concatByMeta(l *glua.LState, n int) int {
 			continue
 		}
 		fn := l.GetMetaField(left, "__concat")
-		if fn == glua.LNil {
+		if fn == vm.LNil {
 			fn = l.GetMetaField(result, "__concat")
 		}
-		if fn == glua.LNil {
+		if fn == vm.LNil {
 			culprit := i
 			if isText(left) {
 				culprit = i + 1
 			}
-			l.RaiseError("attempt to concatenate %s", named(l, culprit, ""))
+			l.RaiseError("attempt to concatenate %s", named(l, culprit))
 		}
 		l.Push(fn)
 		l.Push(left)
@@ -116,15 +117,15 @@ func concatByMeta(l *glua.LState, n int) int {
 }
 
 // operatorArg makes the table that functions with "..." find as arg.
-func operatorArg(l *glua.LState) int {
+func operatorArg(l *vm.LState) int {
 	n := l.GetTop()
 	m := meterOf(l)
-	m.charge(l, n)
-	t := l.CreateTable(n, 1)
+	l.Charge(n)
+	t := vm.NewTable(n, 1)
 	for i := 1; i <= n; i++ {
 		t.RawSetInt(i, l.Get(i))
 	}
-	t.RawSetString("n", glua.LNumber(n))
+	t.RawSetString("n", vm.LNumber(n))
 	m.makeTable(l, t)
 	l.Push(t)
 	return 1

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // osFunctions is what there is of os: time. All times are UTC, whatever zone the
 // node is in.
-func osFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func osFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"clock":    osClock,
 		"date":     osDate,
 		"difftime": osDifftime,
@@ -22,40 +22,40 @@ func osFunctions() map[string]glua.LGFunction {
 }
 
 // osClock returns the seconds since the call began.
-func osClock(l *glua.LState) int {
+func osClock(l *vm.LState) int {
 	elapsed := time.Since(meterOf(l).started)
 	if callOf(l).inv.Clock != nil {
 		elapsed = 0 // it stands still
 	}
-	l.Push(glua.LNumber(elapsed.Seconds()))
+	l.Push(vm.LNumber(elapsed.Seconds()))
 	return 1
 }
 
-func osDifftime(l *glua.LState) int {
+func osDifftime(l *vm.LState) int {
 	earlier := 0.0
-	if l.Get(2) != glua.LNil {
+	if l.Get(2) != vm.LNil {
 		earlier = argNumber(l, 2)
 	}
-	l.Push(glua.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier) + 0)) // and so never -0
+	l.Push(vm.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier) + 0)) // and so never -0
 	return 1
 }
 
 // Bounds of a table's fields, so that no time overflows.
 const maxTimeField = 1 << 31
 
-func osTime(l *glua.LState) int {
-	if l.Get(1) == glua.LNil {
-		l.Push(glua.LNumber(hostOf(l).Now().Unix()))
+func osTime(l *vm.LState) int {
+	if l.Get(1) == vm.LNil {
+		l.Push(vm.LNumber(hostOf(l).Now().Unix()))
 		return 1
 	}
 	t := argTable(l)
 	field := func(name string, otherwise int) int {
 		switch v := t.RawGetString(name).(type) {
-		case glua.LNumber:
+		case vm.LNumber:
 			return max(-maxTimeField, min(toInt(float64(v)), maxTimeField))
-		case glua.LString:
+		case vm.LString:
 			if f, ok := textNumber(l, v); ok {
-				return max(-maxTimeField, min(toInt(f), maxTimeField))
+				return max(-maxTimeField, min(toInt(float64(f)), maxTimeField))
 			}
 		}
 		if otherwise < 0 {
@@ -66,7 +66,7 @@ func osTime(l *glua.LState) int {
 	second, minute, hour := field("sec", 0), field("min", 0), field("hour", 12)
 	day, month, year := field("day", -1), field("month", -1), field("year", -1)
 	date := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	l.Push(glua.LNumber(date.Unix()))
+	l.Push(vm.LNumber(date.Unix()))
 	return 1
 }
 
@@ -76,10 +76,10 @@ const dateFieldCost = 10
 // maxTime is beyond the year 9999.
 const maxTime = 1 << 40
 
-func osDate(l *glua.LState) int {
+func osDate(l *vm.LState) int {
 	format := strings.TrimPrefix(optString(l, 1, "%c"), "!")
 	var date time.Time
-	if l.Get(2) != glua.LNil {
+	if l.Get(2) != vm.LNil {
 		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
 	} else {
 		date = hostOf(l).Now().UTC()
@@ -100,7 +100,7 @@ func osDate(l *glua.LState) int {
 			}
 			break
 		}
-		t.meter.charge(l, dateFieldCost)
+		l.Charge(dateFieldCost)
 		t.add(dateField(date, field[0]))
 		format = field[1:]
 	}
@@ -108,7 +108,7 @@ func osDate(l *glua.LState) int {
 	return 1
 }
 
-func dateTable(date time.Time) *glua.LTable {
+func dateTable(date time.Time) *vm.LTable {
 	t := newTable()
 	for _, field := range []struct {
 		name  string
@@ -123,9 +123,9 @@ func dateTable(date time.Time) *glua.LTable {
 		{"wday", int(date.Weekday()) + 1},
 		{"yday", date.YearDay()},
 	} {
-		t.RawSetString(field.name, glua.LNumber(field.value))
+		t.RawSetString(field.name, vm.LNumber(field.value))
 	}
-	t.RawSetString("isdst", glua.LFalse)
+	t.RawSetString("isdst", vm.LFalse)
 	return t
 }
 

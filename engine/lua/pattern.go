@@ -3,7 +3,8 @@ package lua
 import (
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 const (
@@ -27,7 +28,7 @@ const noMatch = -1
 // matcher matches one pattern of Lua 5.1 against one subject. It follows
 // lstrlib.c, and charges an instruction for each step.
 type matcher struct {
-	l       *glua.LState
+	l       *vm.LState
 	meter   *meter
 	src     string
 	pattern string
@@ -49,7 +50,7 @@ func (m *matcher) step() {
 func (m *matcher) settle() {
 	n := m.steps
 	m.steps = 0
-	m.meter.charge(m.l, n)
+	m.l.Charge(n)
 }
 
 func (m *matcher) malformed(why string) { m.l.RaiseError("malformed pattern (%s)", why) }
@@ -249,13 +250,13 @@ func inClass(c, class byte) bool {
 var classes = [256]func(byte) bool{
 	'a': isLetter,
 	'c': func(c byte) bool { return c < ' ' || c == 0x7f },
-	'd': isDigit,
+	'd': numeral.IsDigit,
 	'l': func(c byte) bool { return 'a' <= c && c <= 'z' },
-	'p': func(c byte) bool { return '!' <= c && c <= '~' && !isLetter(c) && !isDigit(c) },
+	'p': func(c byte) bool { return '!' <= c && c <= '~' && !isLetter(c) && !numeral.IsDigit(c) },
 	's': func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' },
 	'u': func(c byte) bool { return 'A' <= c && c <= 'Z' },
-	'w': func(c byte) bool { return isLetter(c) || isDigit(c) },
-	'x': func(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' },
+	'w': func(c byte) bool { return isLetter(c) || numeral.IsDigit(c) },
+	'x': func(c byte) bool { return numeral.IsDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' },
 	'z': func(c byte) bool { return c == 0 },
 }
 
@@ -368,21 +369,21 @@ func (m *matcher) reference(s int, digit byte) int {
 
 // capture returns the i-th capture of a match from s to end; the first of a
 // pattern without captures is the whole match.
-func (m *matcher) capture(i, s, end int) glua.LValue {
+func (m *matcher) capture(i, s, end int) vm.LValue {
 	if i >= m.level {
 		if i > 0 {
 			m.l.RaiseError("invalid capture index")
 		}
-		return glua.LString(m.src[s:end])
+		return vm.LString(m.src[s:end])
 	}
 	c := m.captures[i]
 	switch c.length {
 	case captureOpen:
 		m.l.RaiseError("unfinished capture")
 	case capturePosition:
-		return glua.LNumber(c.start + 1)
+		return vm.LNumber(c.start + 1)
 	}
-	return glua.LString(m.src[c.start : c.start+c.length])
+	return vm.LString(m.src[c.start : c.start+c.length])
 }
 
 // push pushes all captures, or the whole match if there are none, and returns

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -52,7 +54,7 @@ var inPieces = map[string]func(s string) string{
 	`tostring(s .. "a" <= s) .. tostring(s <= s .. "")`: func(string) string { return "falsetrue" },
 	`tonumber("0." .. ("0"):rep(#s) .. "1") .. ""`: func(s string) string {
 		f, _ := strconv.ParseFloat("0."+strings.Repeat("0", len(s))+"1", 64)
-		return formatNumber(f)
+		return numeral.Format(f)
 	},
 }
 
@@ -114,7 +116,7 @@ func TestNumerals(t *testing.T) {
 		}
 		return string(text)
 	}
-	m := &meter{left: math.MaxInt64}
+	m := &meter{Meter: vm.Meter{Left: math.MaxInt64}}
 	for range 2_000 {
 		most := []int{3, 20, 400, 3000}[r.IntN(4)]
 		s := digits(most, "0123456789") + "1" + digits(most, "0123456789")
@@ -132,12 +134,12 @@ func TestNumerals(t *testing.T) {
 			t.Fatalf("%s is no number", s)
 		}
 		want, _ := exact.Float64()
-		if got, ok := m.parseNumber(" -" + s + "\n"); !ok || got != -want {
+		if got, ok := numeral.Parse(&m.Meter, " -"+s+"\n"); !ok || got != -want {
 			t.Fatalf("%s: %v, %v, want %v", s, got, ok, -want)
 		}
 		s = "0x" + digits(most, "0123456789abcdefABCDEF") + "8" + digits(20, "08")
 		want, _ = strconv.ParseFloat(s+"p0", 64)
-		if got, ok := m.parseNumber(s); !ok || got != want {
+		if got, ok := numeral.Parse(&m.Meter, s); !ok || got != want {
 			t.Fatalf("%s: %v, %v, want %v", s, got, ok, want)
 		}
 	}

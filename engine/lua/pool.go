@@ -10,7 +10,7 @@ const (
 	// maxIdleStates and maxIdleBytes bound the idle states of an engine.
 	maxIdleStates = 256
 	maxIdleBytes  = 16 << 20
-	// maxStateBytes is how large an idle state may be. A fresh one has some 40 KiB; one
+	// maxStateBytes is how large an idle state may be. A fresh one has some 11 KiB; one
 	// whose script has filled its stack has 600, and is dropped.
 	maxStateBytes = 90 << 10
 )

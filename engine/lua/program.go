@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -18,7 +18,7 @@ import (
 type program struct {
 	engine     *Engine
 	entrypoint string
-	compiled
+	compile.Compiled
 	libraries     map[string]*tenantLibrary
 	decodesConfig bool // the source uses the config, or a library does
 	constant      bool // what the chunk gives; see define.go
@@ -36,7 +36,7 @@ func (p *program) slot(coroutines bool) *atomic.Pointer[definition] {
 }
 
 // OnResponse is engine.Program's.
-func (p *program) OnResponse() bool { return p.onResponse }
+func (p *program) OnResponse() bool { return p.Compiled.OnResponse }
 
 // Size is engine.Program's.
 func (p *program) Size() int { return p.size }
@@ -120,8 +120,8 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		c.config = config
 	}
 	_, c.env = sandbox().environments(inv.Limits.Coroutines)
-	if !p.wrapped {
-		c.env = p.environment(c)
+	if !p.Wrapped {
+		c.env = environment(c, &p.Compiled)
 	}
 	if p.entrypoint == "" {
 		return p.setGlobals(s, &d, inv.Args)
@@ -138,7 +138,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 
 // kept returns a copy of what the caller may change once the call is over. It is counted.
 func (m *meter) kept(text []byte) string {
-	m.made(stringBytes + len(text))
+	m.Made(stringBytes + len(text))
 	return string(text)
 }
 
@@ -151,14 +151,14 @@ func (m *meter) invalid(field string, err error) error {
 	return script.Errorf(script.Invalid, field, "%w", err)
 }
 
-// environment returns the globals of a call.
-func (p *program) environment(c *call) *glua.LTable {
-	env := c.l.CreateTable(0, 4)
+// environment returns the globals of a chunk in a call.
+func environment(c *call, of *compile.Compiled) *vm.LTable {
+	env := vm.NewTable(0, 4)
 	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
-	if p.usesEnv {
+	if of.UsesEnv {
 		env.RawSetString("_G", env)
 	}
-	if p.usesConfig {
+	if of.UsesConfig {
 		env.RawSetString("config", c.config)
 	}
 	return env
@@ -185,7 +185,7 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 		}
 		o := lazyOf(globals)
 		for i := range o.members {
-			if i%skipped == skipped-1 && !s.meter.pay(0) {
+			if i%vm.Skipped == vm.Skipped-1 && !s.meter.Pay(0) {
 				return s.meter.stopError()
 			}
 			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // reFunctions are regular expressions as RE2 has them: linear in the text, which Lua's
 // own patterns are not, and with alternatives.
-func reFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func reFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"escape": reEscape,
 		"find":   reFind,
 		"gsub":   reGsub,
@@ -23,7 +23,7 @@ func reFunctions() map[string]glua.LGFunction {
 }
 
 // argPattern returns the second argument, compiled.
-func argPattern(l *glua.LState) *hostapi.Pattern {
+func argPattern(l *vm.LState) *hostapi.Pattern {
 	c := callOf(l)
 	p, err := c.host.Pattern(&c.program.engine.patterns, argString(l, 2))
 	check(l, err, "s", "pattern")
@@ -31,13 +31,13 @@ func argPattern(l *glua.LState) *hostapi.Pattern {
 }
 
 // search returns the positions of the first match from byte from of s on; nil if there is none.
-func search(l *glua.LState, p *hostapi.Pattern, s string, from int) []int {
+func search(l *vm.LState, p *hostapi.Pattern, s string, from int) []int {
 	at, err := hostOf(l).Search(p, s, from)
 	check(l, err)
 	return at
 }
 
-func reEscape(l *glua.LState) int {
+func reEscape(l *vm.LState) int {
 	s := argString(l, 1)
 	t := newText(l, len(s))
 	for at := 0; at < len(s); {
@@ -49,22 +49,22 @@ func reEscape(l *glua.LState) int {
 	return 1
 }
 
-func reTest(l *glua.LState) int {
+func reTest(l *vm.LState) int {
 	s, p := argString(l, 1), argPattern(l)
-	l.Push(glua.LBool(search(l, p, s, 0) != nil))
+	l.Push(vm.LBool(search(l, p, s, 0) != nil))
 	return 1
 }
 
 // reFind returns where the first match begins and ends, and its captures.
-func reFind(l *glua.LState) int {
+func reFind(l *vm.LState) int {
 	s, p := argString(l, 1), argPattern(l)
 	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
-	l.Push(glua.LNumber(at[0] + 1))
-	l.Push(glua.LNumber(at[1]))
+	l.Push(vm.LNumber(at[0] + 1))
+	l.Push(vm.LNumber(at[1]))
 	for i := 1; i <= p.Groups(); i++ {
 		l.Push(groupOf(s, at, i))
 	}
@@ -72,18 +72,18 @@ func reFind(l *glua.LState) int {
 }
 
 // reMatch returns the captures of the first match, or all of it if there are none.
-func reMatch(l *glua.LState) int {
+func reMatch(l *vm.LState) int {
 	s, p := argString(l, 1), argPattern(l)
 	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
 	return pushGroups(l, p, s, at)
 }
 
 // searchFrom returns where the third argument says that a search begins.
-func searchFrom(l *glua.LState, s string) int {
+func searchFrom(l *vm.LState, s string) int {
 	from := optInt(l, 3, 1)
 	if from < 0 {
 		from += len(s) + 1
@@ -93,7 +93,7 @@ func searchFrom(l *glua.LState, s string) int {
 
 // pushGroups pushes the captures of a match, or all of it if there are none, and
 // returns how many.
-func pushGroups(l *glua.LState, p *hostapi.Pattern, s string, at []int) int {
+func pushGroups(l *vm.LState, p *hostapi.Pattern, s string, at []int) int {
 	if p.Groups() == 0 {
 		l.Push(groupOf(s, at, 0))
 		return 1
@@ -105,11 +105,11 @@ func pushGroups(l *glua.LState, p *hostapi.Pattern, s string, at []int) int {
 }
 
 // groupOf returns the i-th capture; false if it took no part in the match.
-func groupOf(s string, at []int, i int) glua.LValue {
+func groupOf(s string, at []int, i int) vm.LValue {
 	if at[2*i] < 0 {
-		return glua.LFalse
+		return vm.LFalse
 	}
-	return glua.LString(s[at[2*i]:at[2*i+1]])
+	return vm.LString(s[at[2*i]:at[2*i+1]])
 }
 
 // matchCost is what each match of gsub costs besides the search.
@@ -117,18 +117,17 @@ const matchCost = 10
 
 // reGsub replaces matches as string.gsub does: by a text with %0 to %9, by what a table
 // has, or by what a function returns.
-func reGsub(l *glua.LState) int {
+func reGsub(l *vm.LState) int {
 	s, p := argString(l, 1), argPattern(l)
 	r := replacement{text: newText(l, 0), pattern: p, with: l.Get(3)}
 	switch v := r.with.(type) {
-	case glua.LNumber:
-		r.with = glua.LString(formatNumber(float64(v)))
-	case glua.LString, *glua.LTable, *glua.LFunction:
+	case vm.LNumber:
+		r.with = vm.LString(numeral.Format(float64(v)))
+	case vm.LString, *vm.LTable, *vm.LFunction:
 	default:
 		typeError(l, 3, "string, function or table")
 	}
-	most := optInt(l, 4, maxExactInteger)
-	m := meterOf(l)
+	most := optInt(l, 4, numeral.MaxExact)
 	copied, count, last := 0, 0, -1
 	for from := 0; from <= len(s) && count < most; {
 		at := search(l, p, s, from)
@@ -151,11 +150,11 @@ func reGsub(l *glua.LState) int {
 		r.add(s[copied:at[0]])
 		r.replace(s, at)
 		copied = at[1]
-		m.charge(l, matchCost)
+		l.Charge(matchCost)
 	}
 	r.add(s[copied:])
 	l.Push(r.value())
-	l.Push(glua.LNumber(count))
+	l.Push(vm.LNumber(count))
 	return 2
 }
 
@@ -163,17 +162,17 @@ func reGsub(l *glua.LState) int {
 type replacement struct {
 	text
 	pattern *hostapi.Pattern
-	with    glua.LValue
+	with    vm.LValue
 }
 
 // replace adds what stands for a match.
 func (r *replacement) replace(s string, at []int) {
-	var value glua.LValue
+	var value vm.LValue
 	switch with := r.with.(type) {
-	case glua.LString:
+	case vm.LString:
 		r.expand(string(with), s, at)
 		return
-	case *glua.LFunction:
+	case *vm.LFunction:
 		r.l.Push(with)
 		r.l.Call(pushGroups(r.l, r.pattern, s, at), 1)
 		value = r.l.Get(-1)
@@ -184,7 +183,7 @@ func (r *replacement) replace(s string, at []int) {
 	switch {
 	case isText(value):
 		r.addValue(value)
-	case glua.LVIsFalse(value):
+	case vm.LVIsFalse(value):
 		r.add(s[at[0]:at[1]])
 	default:
 		r.l.RaiseError("invalid replacement value (a %s)", valueName(value))

@@ -4,15 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // baseRequire returns a library that is there already: scripts that were written
 // for other hosts ask for those that they use. Or it returns what a library of the tenant
 // gives, which the program was compiled with. It loads nothing.
-func baseRequire(l *glua.LState) int {
+func baseRequire(l *vm.LState) int {
 	name := argString(l, 1)
 	libraries := callOf(l).base()
 	if lib := libraries.RawGetString(name); isLibrary(lib) {
@@ -28,7 +27,7 @@ func baseRequire(l *glua.LState) int {
 		return 1
 	}
 	names := []string{kubeLibrary}
-	libraries.ForEach(func(name, v glua.LValue) {
+	libraries.ForEach(func(name, v vm.LValue) {
 		if isLibrary(v) {
 			names = append(names, name.String())
 		}
@@ -39,6 +38,6 @@ func baseRequire(l *glua.LState) int {
 }
 
 // base returns what the globals of the call fall back to.
-func (c *call) base() *glua.LTable {
-	return c.env.Metatable.(*glua.LTable).RawGetString("__index").(*glua.LTable)
+func (c *call) base() *vm.LTable {
+	return c.env.Metatable.RawGetString("__index").(*vm.LTable)
 }

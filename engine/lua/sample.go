@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"unsafe"
-
-	glua "github.com/yuin/gopher-lua"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // sampling is what a call that is profiled has besides. Its instructions are handed out so that the
@@ -25,8 +24,8 @@ type sampling struct {
 func (m *meter) profile(to engine.Profiler) {
 	coverage, _ := to.(*Coverage)
 	m.sampling = &sampling{to: to, coverage: coverage}
-	m.later += m.left
-	m.left = 0
+	m.later += m.Left
+	m.Left = 0
 	if coverage != nil {
 		return
 	}
@@ -36,7 +35,7 @@ func (m *meter) profile(to engine.Profiler) {
 // grant makes some of what is left of the budget what may be used now.
 func (m *meter) grant(n int64) {
 	n = min(n, m.later)
-	m.left += n
+	m.Left += n
 	m.later -= n
 }
 
@@ -45,16 +44,16 @@ func (m *meter) grant(n int64) {
 func (m *meter) sample() {
 	if c := m.sampling.coverage; c != nil {
 		if l := m.call.l.G.CurrentThread; l != nil { // else the call reads its arguments
-			c.record(currentFrame(l))
+			c.record(l.Frame())
 		}
-		m.grant(-m.left)
+		m.grant(-m.Left)
 		return
 	}
 	m.sampleAt(m.frames())
 }
 
 func (m *meter) sampleAt(stack []engine.Frame) {
-	due := 1 + (-m.left-1)/engine.ProfileEvery
+	due := 1 + (-m.Left-1)/engine.ProfileEvery
 	m.sampling.to.Sample(stack, uint64(due*engine.ProfileEvery))
 	m.grant(due * engine.ProfileEvery)
 }
@@ -63,10 +62,10 @@ func (m *meter) sampleAt(stack []engine.Frame) {
 // it.
 func (m *meter) sampleChunk() {
 	if c := m.sampling.coverage; c != nil {
-		c.recordAll(m.call.program.proto)
+		c.recordAll(m.call.program.Proto)
 		return
 	}
-	if m.left < 0 && m.later > 0 {
+	if m.Left < 0 && m.later > 0 {
 		m.sampleAt(append(m.sampling.stack[:0], engine.Frame{}))
 	}
 }
@@ -79,7 +78,7 @@ func (m *meter) frames() []engine.Frame {
 	}
 	stack := s.stack[:0]
 	for l := m.call.l.G.CurrentThread; l != nil; l = l.Parent {
-		for f := currentFrame(l); f != nil; f = f.Parent {
+		for f := l.Frame(); f != nil; f = f.Parent {
 			if len(stack) == engine.MaxProfileDepth {
 				stack[len(stack)-1] = engine.Frame{Builtin: engine.Deeper}
 				return stack
@@ -93,12 +92,7 @@ func (m *meter) frames() []engine.Frame {
 	return stack
 }
 
-// currentFrame returns the innermost frame of a thread; nil if it is in no function.
-func currentFrame(l *glua.LState) *callFrame {
-	return *(**callFrame)(unsafe.Add(unsafe.Pointer(l), stateLayout.frame))
-}
-
-func frameAt(f *callFrame) engine.Frame {
+func frameAt(f *vm.Frame) engine.Frame {
 	if f.Fn == nil {
 		return engine.Frame{Builtin: engine.Outside}
 	}
@@ -109,22 +103,18 @@ func frameAt(f *callFrame) engine.Frame {
 	if p.SourceName != chunkName { // its lines are not those of the source
 		return engine.Frame{Builtin: fmt.Sprintf("%s:%d", p.SourceName, p.LineDefined)}
 	}
-	at := engine.Frame{Function: int32(p.LineDefined)} //nolint:gosec // of a source of at most 1 MiB
-	if pc := f.Pc - 1; pc >= 0 && pc < len(p.DbgSourcePositions) {
-		at.Line = int32(p.DbgSourcePositions[pc]) //nolint:gosec // of a source of at most 1 MiB
-	}
-	return at
+	return engine.Frame{Function: int32(p.LineDefined), Line: int32(p.Line(f.Pc - 1))} //nolint:gosec // of a source of at most 1 MiB
 }
 
 // builtinName returns what a profile calls a function of the engine.
-func builtinName(fn *glua.LFunction) string {
+func builtinName(fn *vm.LFunction) string {
 	b := sandbox()
 	if name, ok := b.names[fn]; ok {
 		return name
 	}
 	for name, operator := range b.operators {
 		if operator == fn {
-			return strings.TrimPrefix(name, operatorPrefix)
+			return strings.TrimPrefix(name, compile.OperatorPrefix)
 		}
 	}
 	return "(builtin)"

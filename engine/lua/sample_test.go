@@ -12,6 +12,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/profile"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	syntax "github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -163,7 +164,7 @@ end`, ".. < 0:3", 2},
 }
 
 func TestFunctionNames(t *testing.T) {
-	names := lua.FunctionNames([]byte(`local function one() end
+	names := syntax.FunctionNames([]byte(`local function one() end
 function two.three:four(a)
 end
 local five = function() end

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"sync"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // box is what all states share: the names that every script finds, and the
@@ -12,35 +13,30 @@ import (
 // within reach of reads alone, through metatables that are protected, and
 // libraries are userdata.
 type box struct {
-	base    *glua.LTable // what globals fall back to
-	envMeta *glua.LTable // of every environment
-	bareEnv *glua.LTable // of programs that are wrapped, which set no globals
+	base    *vm.LTable // what globals fall back to
+	envMeta *vm.LTable // of every environment
+	bareEnv *vm.LTable // of programs that are wrapped, which set no globals
 
-	withoutMeta    *glua.LTable // envMeta and bareEnv where there are no coroutines
-	withoutBareEnv *glua.LTable
-	without        *glua.LTable // base where there are no coroutines
-	threads        threads
-	strings        *glua.LTable // members of the library
-	stringMeta     *glua.LTable // of strings
-	arrayMeta      *glua.LTable // marks a table as a JSON array
-	lazyMeta       *glua.LTable // marks a table as a lazy object
-	requestMeta    *glua.LTable // marks a table as a request that was lazy
-	nullsMeta      *glua.LTable // marks a table that was lazy and has null members; it may be a request
-	plainMeta      *glua.LTable // of nil, booleans, numbers and functions
-	null           *glua.LUserData
-	kube           *glua.LUserData // the library, which scripts get by require alone
-	names          map[*glua.LFunction]string
+	withoutMeta    *vm.LTable // envMeta and bareEnv where there are no coroutines
+	withoutBareEnv *vm.LTable
+	without        *vm.LTable // base where there are no coroutines
+	strings        *vm.LTable // members of the library
+	stringMeta     *vm.LTable // of strings
+	arrayMeta      *vm.LTable // marks a table as a JSON array
+	lazyMeta       *vm.LTable // marks a table as a lazy object
+	requestMeta    *vm.LTable // marks a table as a request that was lazy
+	nullsMeta      *vm.LTable // marks a table that was lazy and has null members; it may be a request
+	null           *vm.LUserData
+	kube           *vm.LUserData // the library, which scripts get by require alone
+	names          map[*vm.LFunction]string
 
-	ipairsNext, pairsNext, libraryNext *glua.LFunction
+	ipairsNext, pairsNext, libraryNext *vm.LFunction
 	// operators are the builtins behind rewritten operators.
-	operators map[string]*glua.LFunction
-	refusals  map[string]*glua.LFunction
-
-	keyRefusal *glua.LFunction
+	operators map[string]*vm.LFunction
 }
 
 // library is what the userdata of a library holds.
-type library struct{ members *glua.LTable }
+type library struct{ members *vm.LTable }
 
 var shared struct {
 	once sync.Once
@@ -58,8 +54,8 @@ func newBox() *box {
 		base:      newTable(),
 		arrayMeta: newTable(),
 		lazyMeta:  newTable(),
-		null:      &glua.LUserData{Metatable: glua.LNil},
-		names:     make(map[*glua.LFunction]string),
+		null:      &vm.LUserData{},
+		names:     make(map[*vm.LFunction]string),
 
 		requestMeta: newTable(),
 		nullsMeta:   newTable(),
@@ -67,41 +63,30 @@ func newBox() *box {
 		ipairsNext:  builtin(baseIpairsNext),
 		pairsNext:   builtin(baseNext),
 		libraryNext: builtin(baseLibraryNext),
-		operators: map[string]*glua.LFunction{
-			concatOperator: builtin(operatorConcat),
-			lengthOperator: builtin(operatorLength),
-			argOperator:    builtin(operatorArg),
+		operators: map[string]*vm.LFunction{
+			compile.Concat: builtin(operatorConcat),
+			compile.Length: builtin(operatorLength),
+			compile.Arg:    builtin(operatorArg),
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
-	b.refusals, b.keyRefusal = refusals(), keyRefusal()
 	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
 	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
 	b.requestMeta.RawSetString("__index", builtin(requestIndex))
 	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
 	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
-	b.plainMeta = newTable()
-	b.refuse(b.plainMeta)
-	b.refuseKeys(b.plainMeta, "__index", "__newindex")
 	b.envMeta = protected(b.base)
 	b.bareEnv = newTable()
-	b.bareEnv.Metatable = b.envMeta
+	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
 	b.null.Metatable = b.nullMeta()
 	b.fill(b.base, "", baseFunctions())
-	b.base.RawSetString("_VERSION", glua.LString(glua.LuaVersion))
+	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
 	b.strings = b.library("string", stringFunctions(), nil)
 	b.stringMeta = protected(b.strings)
-	b.refuse(b.stringMeta)
-	b.refuseKeys(b.stringMeta, "__newindex")
-	for event, fn := range arithmetic() {
-		b.stringMeta.RawSetString(event, fn)
-		b.plainMeta.RawSetString(event, fn)
-		b.null.Metatable.(*glua.LTable).RawSetString(event, fn)
-	}
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
-	b.library("json", jsonFunctions(), map[string]glua.LValue{"null": b.null})
+	b.library("json", jsonFunctions(), map[string]vm.LValue{"null": b.null})
 	b.addAPI()
 	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
 	b.addCoroutines()
@@ -109,14 +94,14 @@ func newBox() *box {
 }
 
 // newTable returns an empty table.
-func newTable() *glua.LTable { return &glua.LTable{Metatable: glua.LNil} }
+func newTable() *vm.LTable { return &vm.LTable{} }
 
 // protected returns a metatable that finds members in index, and that scripts
 // can neither read nor replace.
-func protected(index *glua.LTable) *glua.LTable {
+func protected(index *vm.LTable) *vm.LTable {
 	meta := newTable()
 	meta.RawSetString("__index", index)
-	meta.RawSetString("__metatable", glua.LFalse)
+	meta.RawSetString("__metatable", vm.LFalse)
 	return meta
 }
 
@@ -124,12 +109,12 @@ func protected(index *glua.LTable) *glua.LTable {
 var noEnv = newTable()
 
 // builtin returns fn as a function for scripts.
-func builtin(fn glua.LGFunction) *glua.LFunction {
-	return &glua.LFunction{IsG: true, Env: noEnv, GFunction: fn}
+func builtin(fn vm.LGFunction) *vm.LFunction {
+	return &vm.LFunction{IsG: true, Env: noEnv, GFunction: fn}
 }
 
 // fill adds functions to t, sorted by name.
-func (b *box) fill(t *glua.LTable, prefix string, functions map[string]glua.LGFunction) {
+func (b *box) fill(t *vm.LTable, prefix string, functions map[string]vm.LGFunction) {
 	names := make([]string, 0, len(functions))
 	for name := range functions {
 		names = append(names, name)
@@ -142,53 +127,49 @@ func (b *box) fill(t *glua.LTable, prefix string, functions map[string]glua.LGFu
 	}
 }
 
-// hasGlobal reports whether every script finds a global of the name.
-func (b *box) hasGlobal(name string) bool { return b.base.RawGetString(name) != glua.LNil }
+// HasGlobal is compile.Builtins's, as are the next two.
+func (b *box) HasGlobal(name string) bool { return b.base.RawGetString(name) != vm.LNil }
+
+// HasModule reports whether require returns something for the name.
+func (b *box) HasModule(name string) bool {
+	return name == kubeLibrary || isLibrary(b.base.RawGetString(name))
+}
+
+// Operator returns the builtin that a marker stands for, which the compiler left; nil if the text is none.
+func (b *box) Operator(name string) vm.LValue {
+	if fn := b.operators[name]; fn != nil {
+		return fn
+	}
+	return nil
+}
 
 // library adds a library to the base and returns its members.
-func (b *box) library(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) *glua.LTable {
+func (b *box) library(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) *vm.LTable {
 	members, lib := b.newLibrary(name, functions, values)
 	b.base.RawSetString(name, lib)
 	return members
 }
 
 // newLibrary returns a library and its members.
-func (b *box) newLibrary(name string, functions map[string]glua.LGFunction, values map[string]glua.LValue) (*glua.LTable, *glua.LUserData) {
+func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) (*vm.LTable, *vm.LUserData) {
 	members := newTable()
 	b.fill(members, name+".", functions)
 	for key, value := range values {
 		members.RawSetString(key, value)
 	}
 	meta := protected(members)
-	meta.RawSetString("__newindex", builtin(func(l *glua.LState) int {
+	meta.RawSetString("__newindex", builtin(func(l *vm.LState) int {
 		l.RaiseError("the library %s is read-only", name)
 		return 0
 	}))
-	b.refuse(meta)
-	return members, &glua.LUserData{Value: library{members}, Metatable: meta}
+	return members, &vm.LUserData{Value: library{members}, Metatable: meta}
 }
 
-// refuse adds the refusals to a metatable.
-func (b *box) refuse(meta *glua.LTable) {
-	for event, fn := range b.refusals {
-		meta.RawSetString(event, fn)
-	}
-}
-
-// refuseKeys adds the refusal of members to a metatable.
-func (b *box) refuseKeys(meta *glua.LTable, events ...string) {
-	for _, event := range events {
-		meta.RawSetString(event, b.keyRefusal)
-	}
-}
-
-func (b *box) nullMeta() *glua.LTable {
+func (b *box) nullMeta() *vm.LTable {
 	meta := newTable()
-	b.refuse(meta)
-	b.refuseKeys(meta, "__index", "__newindex")
-	meta.RawSetString("__metatable", glua.LFalse)
-	meta.RawSetString("__tostring", builtin(func(l *glua.LState) int {
-		l.Push(glua.LString("null"))
+	meta.RawSetString("__metatable", vm.LFalse)
+	meta.RawSetString("__tostring", builtin(func(l *vm.LState) int {
+		l.Push(vm.LString("null"))
 		return 1
 	}))
 	return meta

@@ -8,6 +8,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	syntax "github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -30,7 +31,7 @@ func TestStacks(t *testing.T) {
 		}
 		var result engine.Result
 		e, ok := errors.AsType[*script.Error](p.Run(t.Context(), &engine.Invocation{Tenant: "acme"}, &result))
-		lua.NameStack(e, []byte(source))
+		syntax.NameStack(e, []byte(source))
 		if !ok {
 			t.Fatalf("no error: %s", source)
 		}

@@ -3,10 +3,10 @@ package lua
 import (
 	"unsafe"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -17,64 +17,45 @@ const (
 	registryGrowStep = 1024
 )
 
-// state is a gopher-lua state with its meter. Between calls it holds nothing of
+// state is a state of the machine with its meter. Between calls it holds nothing of
 // a call: globals live in an environment made for each, and what the libraries
 // are made of is shared by all states and cannot be changed by scripts.
 type state struct {
 	tenant string
-	l      *glua.LState
+	l      *vm.LState
 	meter  meter
 	call   call
 	ask    func() // meter.ask
-	frames frames // of l
 
 	older, newer *state // in the pool's list
 	bytes        int    // that it holds while it is there
 }
 
 func newState(tenant string) *state {
-	setLibraryLimits()
 	s := &state{
 		tenant: tenant,
-		l:      glua.NewState(stateOptions()),
 	}
-	s.frames = framesOf(s.l)
+	s.meter.Control = &s.meter
+	s.l = vm.NewState(&s.meter.Meter, vm.Options{Calls: callStackSize, Values: registrySize, MaxValues: registryMaxSize, Grow: registryGrowStep})
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
-	s.l.SetContext(&s.meter)
-	s.l.Options = coroutineOptions(s.l.Options)
-	s.l.SetMetatable(glua.LString(""), sandbox().stringMeta)
-	for _, v := range []glua.LValue{glua.LNil, glua.LFalse, glua.LNumber(0), &glua.LFunction{}, s.l} {
-		s.l.SetMetatable(v, sandbox().plainMeta)
-	}
+	g := s.l.G
+	g.Strings, g.Number, g.Describe = sandbox().stringMeta, textNumber, described
 	return s
-}
-
-func stateOptions() glua.Options {
-	return glua.Options{
-		CallStackSize:    callStackSize,
-		RegistrySize:     registrySize,
-		RegistryMaxSize:  registryMaxSize,
-		RegistryGrowStep: registryGrowStep,
-		SkipOpenLibs:     true,
-	}
 }
 
 // clear drops all of the call that is over.
 func (s *state) clear() {
 	s.call.clear()
-	s.frames.empty()
+	s.l.Forget()
 }
 
-// Sizes of what a state is made of.
-const (
-	frameBytes = 80   // of a call on the stack
-	fixedBytes = 4096 // of all that is the same in each state
-)
+// fixedBytes is the size of all that is the same in each state.
+const fixedBytes = 2048
 
 // size returns about how many bytes a state holds that runs no call.
 func (s *state) size() int {
 	c := &s.call
-	return fixedBytes + callStackSize*frameBytes + cap(registers(s.l))*int(unsafe.Sizeof(glua.LValue(nil))) +
+	return fixedBytes + s.l.Bytes() +
 		(cap(c.members)+cap(c.innerMembers))*int(unsafe.Sizeof(member{})) +
 		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(span32{}))
 }
@@ -92,18 +73,18 @@ func (s *state) trim(most int) int {
 
 // call is what a state is running: one invocation of a program.
 type call struct {
-	l       *glua.LState
+	l       *vm.LState
 	program *program
 	inv     *engine.Invocation
 	host    hostapi.Call // what it may use of hostapi
-	env     *glua.LTable
-	config  glua.LValue // if the program uses it
-	args    []glua.LValue
-	cookies *glua.LTable // of the request, once they were asked for
-	query   *glua.LTable // the request's query, once it was asked for
-	defined definition   // what the chunk has given, if it was run
+	env     *vm.LTable
+	config  vm.LValue // if the program uses it
+	args    []vm.LValue
+	cookies *vm.LTable // of the request, once they were asked for
+	query   *vm.LTable // the request's query, once it was asked for
+	defined definition // what the chunk has given, if it was run
 	// required is what libraries have given, by their names; nil for one whose chunk runs.
-	required map[string]glua.LValue
+	required map[string]vm.LValue
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
@@ -118,7 +99,7 @@ type call struct {
 // one, or engine.OnResponse. What is returned is on the stack then.
 func (c *call) enter(m *meter) error {
 	if c.program.entrypoint == "" {
-		c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
+		c.l.Push(&vm.LFunction{Proto: c.program.Proto, Env: c.env})
 	} else {
 		d, err := c.define(m)
 		if err != nil {
@@ -135,7 +116,7 @@ func (c *call) enter(m *meter) error {
 			c.l.Push(arg)
 		}
 	}
-	if err := c.l.PCall(len(c.args), glua.MultRet, nil); err != nil {
+	if err := c.l.PCall(len(c.args), vm.MultRet); err != nil {
 		return callError(err, m)
 	}
 	if m.reason != running {
@@ -148,11 +129,11 @@ func (c *call) enter(m *meter) error {
 func (c *call) define(m *meter) (*definition, error) {
 	coroutines := c.inv.Limits.Coroutines
 	if d := c.program.definition(coroutines); d != nil && m.budget() > d.instructions && m.allocatable() > d.bytes {
-		m.left -= d.instructions
+		m.Left -= d.instructions
 		if m.sampling != nil {
 			m.sampleChunk()
 		}
-		m.made(int(d.bytes))
+		m.Made(int(d.bytes))
 		return d, nil
 	}
 	instructions, bytes := m.budget(), m.allocatable()
@@ -162,10 +143,10 @@ func (c *call) define(m *meter) (*definition, error) {
 	}
 	d := &c.defined
 	var ok bool
-	if d.entry, ok = entry.(*glua.LFunction); !ok {
-		return nil, noEntrypoint(c.program.entrypoint)
+	if d.entry, ok = entry.(*vm.LFunction); !ok {
+		return nil, compile.NoEntrypoint(c.program.entrypoint)
 	}
-	if d.onResponse, ok = onResponse.(*glua.LFunction); !ok && onResponse != glua.LNil {
+	if d.onResponse, ok = onResponse.(*vm.LFunction); !ok && onResponse != vm.LNil {
 		return nil, script.Errorf(script.Script, "", "the script sets the global %s to a %s: it can only be a function", engine.OnResponse, onResponse.Type())
 	}
 	d.instructions, d.bytes = instructions-m.budget(), bytes-m.allocatable()
@@ -175,20 +156,20 @@ func (c *call) define(m *meter) (*definition, error) {
 
 // runChunk runs the chunk and returns what the names of the entrypoint and of engine.OnResponse
 // stand for then.
-func (c *call) runChunk(m *meter) (entry, onResponse glua.LValue, err error) {
-	c.l.Push(&glua.LFunction{Proto: c.program.proto, Env: c.env})
+func (c *call) runChunk(m *meter) (entry, onResponse vm.LValue, err error) {
+	c.l.Push(&vm.LFunction{Proto: c.program.Proto, Env: c.env})
 	args, results := 0, 0
-	if c.program.wrapped {
+	if c.program.Wrapped {
 		results = 2 // of which the second is nil if the chunk returns one
 	}
-	if c.program.wrapped && c.program.usesConfig {
+	if c.program.Wrapped && c.program.UsesConfig {
 		c.l.Push(c.config)
 		args = 1
 	}
-	if err := c.l.PCall(args, results, nil); err != nil {
+	if err := c.l.PCall(args, results); err != nil {
 		return nil, nil, callError(err, m)
 	}
-	if !c.program.wrapped {
+	if !c.program.Wrapped {
 		return c.env.RawGetString(c.program.entrypoint), c.env.RawGetString(engine.OnResponse), nil
 	}
 	entry, onResponse = c.l.Get(-2), c.l.Get(-1)

@@ -3,12 +3,13 @@ package lua
 import (
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // stringFunctions is the string library. Letters are those of ASCII.
-func stringFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func stringFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"byte":    stringByte,
 		"char":    stringChar,
 		"find":    stringFind,
@@ -43,7 +44,7 @@ func span(n, first, last int) (int, int) {
 	return first - 1, last
 }
 
-func stringByte(l *glua.LState) int {
+func stringByte(l *vm.LState) int {
 	s := argString(l, 1)
 	first := optInt(l, 2, 1)
 	start, end := span(len(s), first, optInt(l, 3, first))
@@ -51,16 +52,16 @@ func stringByte(l *glua.LState) int {
 	if n > maxResults {
 		l.RaiseError("string slice too long")
 	}
-	meterOf(l).charge(l, n)
+	l.Charge(n)
 	for i := start; i < end; i++ {
-		l.Push(glua.LNumber(s[i]))
+		l.Push(vm.LNumber(s[i]))
 	}
 	return n
 }
 
-func stringChar(l *glua.LState) int {
+func stringChar(l *vm.LState) int {
 	n := l.GetTop()
-	meterOf(l).charge(l, n)
+	l.Charge(n)
 	buf := make([]byte, n)
 	for i := range n {
 		c := argInt(l, i+1)
@@ -69,17 +70,17 @@ func stringChar(l *glua.LState) int {
 		}
 		buf[i] = byte(c)
 	}
-	l.Push(glua.LString(buf))
+	l.Push(vm.LString(buf))
 	return 1
 }
 
-func stringLen(l *glua.LState) int {
-	l.Push(glua.LNumber(len(argString(l, 1))))
+func stringLen(l *vm.LState) int {
+	l.Push(vm.LNumber(len(argString(l, 1))))
 	return 1
 }
 
 // mapBytes pushes the string argument with each byte replaced.
-func mapBytes(l *glua.LState, replace func(byte) byte) int {
+func mapBytes(l *vm.LState, replace func(byte) byte) int {
 	s, m := argString(l, 1), meterOf(l)
 	buf := m.room(l, len(s))
 	for at := 0; at < len(s); {
@@ -92,7 +93,7 @@ func mapBytes(l *glua.LState, replace func(byte) byte) int {
 	return 1
 }
 
-func stringLower(l *glua.LState) int {
+func stringLower(l *vm.LState) int {
 	return mapBytes(l, func(c byte) byte {
 		if 'A' <= c && c <= 'Z' {
 			c |= 0x20
@@ -101,7 +102,7 @@ func stringLower(l *glua.LState) int {
 	})
 }
 
-func stringUpper(l *glua.LState) int {
+func stringUpper(l *vm.LState) int {
 	return mapBytes(l, func(c byte) byte {
 		if 'a' <= c && c <= 'z' {
 			c &^= 0x20
@@ -111,10 +112,10 @@ func stringUpper(l *glua.LState) int {
 }
 
 // stringRep repeats a string; a separator between is Lua 5.2's addition.
-func stringRep(l *glua.LState) int {
+func stringRep(l *vm.LState) int {
 	s, n, separator := argString(l, 1), argInt(l, 2), optString(l, 3, "")
 	if n <= 0 || len(s)+len(separator) == 0 {
-		l.Push(glua.LString(""))
+		l.Push(vm.LString(""))
 		return 1
 	}
 	if most := meterOf(l).limits.StringBytes; n > most+1 { // or the product might not fit
@@ -126,7 +127,7 @@ func stringRep(l *glua.LState) int {
 	return 1
 }
 
-func stringReverse(l *glua.LState) int {
+func stringReverse(l *vm.LState) int {
 	s, m := argString(l, 1), meterOf(l)
 	buf := m.room(l, len(s))
 	for at := 0; at < len(s); {
@@ -140,18 +141,18 @@ func stringReverse(l *glua.LState) int {
 }
 
 // stringSub shares the memory of its argument.
-func stringSub(l *glua.LState) int {
+func stringSub(l *vm.LState) int {
 	s := argString(l, 1)
 	start, end := span(len(s), argInt(l, 2), optInt(l, 3, -1))
-	l.Push(glua.LString(s[start:end]))
+	l.Push(vm.LString(s[start:end]))
 	return 1
 }
 
-func stringFind(l *glua.LState) int  { return find(l, true) }
-func stringMatch(l *glua.LState) int { return find(l, false) }
+func stringFind(l *vm.LState) int  { return find(l, true) }
+func stringMatch(l *vm.LState) int { return find(l, false) }
 
 // find is string.find, which returns positions first, and string.match.
-func find(l *glua.LState, positions bool) int {
+func find(l *vm.LState, positions bool) int {
 	s, pattern := argString(l, 1), argString(l, 2)
 	start := optInt(l, 3, 1)
 	if start < 0 {
@@ -159,7 +160,7 @@ func find(l *glua.LState, positions bool) int {
 	}
 	start = min(max(start-1, 0), len(s))
 	m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
-	if positions && (glua.LVAsBool(l.Get(4)) || !m.meter.hasAny(l, pattern, "^$*+?.([%-")) {
+	if positions && (vm.LVAsBool(l.Get(4)) || !m.meter.hasAny(l, pattern, "^$*+?.([%-")) {
 		return findPlain(l, s, pattern, start)
 	}
 	p := 0
@@ -174,8 +175,8 @@ func find(l *glua.LState, positions bool) int {
 			if !positions {
 				return m.push(start, end, true)
 			}
-			l.Push(glua.LNumber(start + 1))
-			l.Push(glua.LNumber(end))
+			l.Push(vm.LNumber(start + 1))
+			l.Push(vm.LNumber(end))
 			return 2 + m.push(start, end, false)
 		}
 		if anchored {
@@ -183,26 +184,26 @@ func find(l *glua.LState, positions bool) int {
 		}
 	}
 	m.settle()
-	l.Push(glua.LNil)
+	l.Push(vm.LNil)
 	return 1
 }
 
-func findPlain(l *glua.LState, s, text string, start int) int {
+func findPlain(l *vm.LState, s, text string, start int) int {
 	at := meterOf(l).indexOf(l, s[start:], text)
 	if at < 0 {
-		l.Push(glua.LNil)
+		l.Push(vm.LNil)
 		return 1
 	}
-	l.Push(glua.LNumber(start + at + 1))
-	l.Push(glua.LNumber(start + at + len(text)))
+	l.Push(vm.LNumber(start + at + 1))
+	l.Push(vm.LNumber(start + at + len(text)))
 	return 2
 }
 
-func stringGmatch(l *glua.LState) int {
+func stringGmatch(l *vm.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
 	meterOf(l).make(l, iteratorBytes)
 	start := 0
-	l.Push(builtin(func(l *glua.LState) int {
+	l.Push(builtin(func(l *vm.LState) int {
 		m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
 		for ; start <= len(s); start++ {
 			m.step()
@@ -224,12 +225,12 @@ func stringGmatch(l *glua.LState) int {
 	return 1
 }
 
-func stringGsub(l *glua.LState) int {
+func stringGsub(l *vm.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
 	replacement := l.Get(3)
 	most := optInt(l, 4, len(s)+1)
 	switch replacement.Type() {
-	case glua.LTString, glua.LTNumber, glua.LTTable, glua.LTFunction:
+	case vm.LTString, vm.LTNumber, vm.LTTable, vm.LTFunction:
 	default:
 		argError(l, 3, "string/function/table expected")
 	}
@@ -267,7 +268,7 @@ func stringGsub(l *glua.LState) int {
 	g.matcher.settle()
 	g.add(s[min(at, len(s)):])
 	l.Push(g.value())
-	l.Push(glua.LNumber(count))
+	l.Push(vm.LNumber(count))
 	return 2
 }
 
@@ -275,30 +276,30 @@ func stringGsub(l *glua.LState) int {
 type substitution struct {
 	matcher
 	text
-	replacement glua.LValue
+	replacement vm.LValue
 }
 
 // replace appends what takes the place of the match from s to end.
 func (g *substitution) replace(s, end int) {
 	l := g.matcher.l
-	var v glua.LValue
+	var v vm.LValue
 	switch r := g.replacement.(type) {
-	case glua.LString:
+	case vm.LString:
 		g.template(string(r), s, end)
 		return
-	case *glua.LFunction:
+	case *vm.LFunction:
 		l.Push(r)
 		n := g.push(s, end, true)
 		l.Call(n, 1)
 		v = l.Get(-1)
 		l.Pop(1)
-	case *glua.LTable:
+	case *vm.LTable:
 		v = l.GetTable(r, g.capture(0, s, end))
 	default:
 		v = r
 	}
 	switch {
-	case glua.LVIsFalse(v):
+	case vm.LVIsFalse(v):
 		g.add(g.src[s:end])
 	case isText(v):
 		g.addValue(v)
@@ -321,7 +322,7 @@ func (g *substitution) template(r string, s, end int) {
 		switch c := escape[0]; {
 		case c == '0':
 			g.add(g.src[s:end])
-		case isDigit(c):
+		case numeral.IsDigit(c):
 			g.addValue(g.capture(int(c-'1'), s, end))
 		default:
 			g.addByte(c)

@@ -3,11 +3,11 @@ package lua
 import (
 	"sort"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-func tableFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func tableFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"concat": tableConcat,
 		"getn":   tableGetn,
 		"insert": tableInsert,
@@ -17,13 +17,13 @@ func tableFunctions() map[string]glua.LGFunction {
 	}
 }
 
-func tableConcat(l *glua.LState) int {
+func tableConcat(l *vm.LState) int {
 	separator := optString(l, 2, "")
 	list := argTable(l)
 	first, last := optInt(l, 3, 1), optLast(l, 4, list)
 	t := newText(l, 0)
 	for i := first; i <= last; i++ {
-		v := rawGetIndex(list, i)
+		v := list.RawGetInt(i)
 		if !isText(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", valueName(v), i)
 		}
@@ -31,60 +31,60 @@ func tableConcat(l *glua.LState) int {
 		if i < last {
 			t.add(separator)
 		}
-		t.meter.charge(l, 1)
+		l.Charge(1)
 	}
 	l.Push(t.value())
 	return 1
 }
 
-func tableGetn(l *glua.LState) int {
-	l.Push(glua.LNumber(border(argTable(l))))
+func tableGetn(l *vm.LState) int {
+	l.Push(vm.LNumber(border(argTable(l))))
 	return 1
 }
 
-func tableInsert(l *glua.LState) int {
+func tableInsert(l *vm.LState) int {
 	t := argTable(l)
 	end := border(t) + 1
 	switch l.GetTop() {
 	case 2:
-		setIndex(l, t, end, l.Get(2))
+		l.Set(t, vm.LNumber(end), l.Get(2))
 	case 3:
 		position := argInt(l, 2)
 		for i := max(end, position); i > position; i-- {
-			meterOf(l).charge(l, 1)
-			setIndex(l, t, i, rawGetIndex(t, i-1))
+			l.Charge(1)
+			l.Set(t, vm.LNumber(i), t.RawGetInt(i-1))
 		}
-		setIndex(l, t, position, l.Get(3))
+		l.Set(t, vm.LNumber(position), l.Get(3))
 	default:
 		l.RaiseError("wrong number of arguments to 'insert'")
 	}
 	return 0
 }
 
-func tableRemove(l *glua.LState) int {
+func tableRemove(l *vm.LState) int {
 	t := argTable(l)
 	end := border(t)
 	position := optInt(l, 2, end)
 	if position < 1 || position > end {
 		return 0
 	}
-	removed := rawGetIndex(t, position)
+	removed := t.RawGetInt(position)
 	for i := position; i < end; i++ {
-		meterOf(l).charge(l, 1)
-		t.RawSetInt(i, rawGetIndex(t, i+1))
+		l.Charge(1)
+		t.RawSetInt(i, t.RawGetInt(i+1))
 	}
-	t.RawSetInt(end, glua.LNil)
+	t.RawSetInt(end, vm.LNil)
 	l.Push(removed)
 	return 1
 }
 
-func tableMaxn(l *glua.LState) int {
+func tableMaxn(l *vm.LState) int {
 	t := argTable(l)
 	m := meterOf(l)
-	highest := glua.LNumber(0)
-	for k, _ := m.next(t, glua.LNil); k != glua.LNil; k, _ = m.next(t, k) {
-		m.charge(l, 1)
-		if n, ok := k.(glua.LNumber); ok {
+	highest := vm.LNumber(0)
+	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
+		l.Charge(1)
+		if n, ok := k.(vm.LNumber); ok {
 			highest = max(highest, n)
 		}
 	}
@@ -94,41 +94,41 @@ func tableMaxn(l *glua.LState) int {
 
 // tableSort sorts a copy and writes it back: what the comparator does to the
 // table, or an order that contradicts itself, cannot confuse it.
-func tableSort(l *glua.LState) int {
+func tableSort(l *vm.LState) int {
 	t := argTable(l)
-	var less *glua.LFunction
-	if l.Get(2) != glua.LNil {
+	var less *vm.LFunction
+	if l.Get(2) != vm.LNil {
 		less = argFunction(l, 2)
 	}
 	m := meterOf(l)
 	n := border(t)
 	m.make(l, itemBytes*n)
-	values := make([]glua.LValue, n)
+	values := make([]vm.LValue, n)
 	for i := range values {
-		m.charge(l, 1)
-		values[i] = rawGetIndex(t, i+1)
+		l.Charge(1)
+		values[i] = t.RawGetInt(i + 1)
 	}
 	sort.Sort(&sorter{l: l, meter: m, values: values, less: less})
 	for i, v := range values {
-		m.charge(l, 0)
-		setIndex(l, t, i+1, v) // the comparator may have emptied it
+		l.Charge(0)
+		l.Set(t, vm.LNumber(i+1), v) // the comparator may have emptied it
 	}
 	return 0
 }
 
 // sorter sorts values by a script's function, or by "<".
 type sorter struct {
-	l      *glua.LState
+	l      *vm.LState
 	meter  *meter
-	values []glua.LValue
-	less   *glua.LFunction
+	values []vm.LValue
+	less   *vm.LFunction
 }
 
 func (s *sorter) Len() int      { return len(s.values) }
 func (s *sorter) Swap(i, j int) { s.values[i], s.values[j] = s.values[j], s.values[i] }
 
 func (s *sorter) Less(i, j int) bool {
-	s.meter.charge(s.l, 1)
+	s.l.Charge(1)
 	if s.less == nil {
 		return lessThan(s.l, s.meter, s.values[i], s.values[j])
 	}
@@ -136,16 +136,16 @@ func (s *sorter) Less(i, j int) bool {
 	s.l.Push(s.values[i])
 	s.l.Push(s.values[j])
 	s.l.Call(2, 1)
-	result := glua.LVAsBool(s.l.Get(-1))
+	result := vm.LVAsBool(s.l.Get(-1))
 	s.l.Pop(1)
 	return result
 }
 
-func lessThan(l *glua.LState, m *meter, a, b glua.LValue) bool {
-	if a, ok := a.(glua.LString); ok {
-		if b, ok := b.(glua.LString); ok {
+func lessThan(l *vm.LState, m *meter, a, b vm.LValue) bool {
+	if a, ok := a.(vm.LString); ok {
+		if b, ok := b.(vm.LString); ok {
 			m.chargeBytes(l, min(len(a), len(b), pieceBytes))
-			return m.compare(string(a), string(b)) < 0
+			return m.Compare(string(a), string(b)) < 0
 		}
 	}
 	return l.LessThan(a, b)

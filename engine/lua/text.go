@@ -4,9 +4,8 @@ import (
 	"strings"
 	"unsafe"
 
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 const (
@@ -21,7 +20,7 @@ const (
 
 // piece charges for the next piece of n bytes of which at were worked on before, and
 // returns where it ends.
-func (m *meter) piece(l *glua.LState, at, n int) int {
+func (m *meter) piece(l *vm.LState, at, n int) int {
 	to := min(at+pieceBytes, n)
 	m.chargeBytes(l, to-at)
 	return to
@@ -29,31 +28,28 @@ func (m *meter) piece(l *glua.LState, at, n int) int {
 
 // room returns n bytes for a string, which are counted, and refused if they are over the
 // limit.
-func (m *meter) room(l *glua.LState, n int) []byte {
+func (m *meter) room(l *vm.LState, n int) []byte {
 	m.capString(l, n)
 	m.make(l, stringBytes+n)
 	return make([]byte, n)
 }
 
 // stringOf returns buf as a string; nobody may change it any more.
-func stringOf(buf []byte) glua.LString {
-	return glua.LString(unsafe.String(unsafe.SliceData(buf), len(buf)))
+func stringOf(buf []byte) vm.LString {
+	return vm.LString(unsafe.String(unsafe.SliceData(buf), len(buf)))
 }
-
-// bytesOf returns what s consists of; nobody may change it.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // text is a string that a builtin puts together. It is bounded, counted and paid for as it
 // grows, so that a builtin that fails has cost as much as one that does not.
 type text struct {
-	l     *glua.LState
+	l     *vm.LState
 	meter *meter
 	buf   []byte
 	owed  int // bytes that are not paid for
 }
 
 // newText returns a text that will have about so many bytes.
-func newText(l *glua.LState, bytes int) text {
+func newText(l *vm.LState, bytes int) text {
 	t := text{l: l, meter: meterOf(l)}
 	t.buf, t.meter.scratch = t.meter.scratch, nil
 	if t.buf == nil {
@@ -66,14 +62,14 @@ func newText(l *glua.LState, bytes int) text {
 }
 
 // value returns the string.
-func (t *text) value() glua.LString {
+func (t *text) value() vm.LString {
 	t.settle()
 	if cap(t.buf) > scratchBytes {
 		t.meter.make(t.l, stringBytes)
 		return stringOf(t.buf)
 	}
 	t.meter.make(t.l, stringBytes+len(t.buf))
-	s := glua.LString(t.buf)
+	s := vm.LString(t.buf)
 	t.meter.scratch = t.buf[:0]
 	return s
 }
@@ -128,8 +124,8 @@ func (t *text) addByte(c byte) {
 }
 
 // addValue adds a string or what a number prints.
-func (t *text) addValue(v glua.LValue) {
-	if s, ok := v.(glua.LString); ok {
+func (t *text) addValue(v vm.LValue) {
+	if s, ok := v.(vm.LString); ok {
 		t.add(string(s))
 		return
 	}
@@ -156,7 +152,7 @@ func (t *text) repeat(s, separator string, n int) {
 
 // indexOf is strings.Index, which looks at the turn, and pays for what takes longer than
 // one look at each byte of s.
-func (m *meter) indexOf(l *glua.LState, s, what string) int {
+func (m *meter) indexOf(l *vm.LState, s, what string) int {
 	const headBytes = 32 // of which a search for takes no longer than for one byte
 	head := what[:min(len(what), headBytes)]
 	rest := what[len(head):]
@@ -175,14 +171,14 @@ func (m *meter) indexOf(l *glua.LState, s, what string) int {
 		case m.hasPrefix(l, s[at+found+len(head):], rest):
 			return at + found
 		default:
-			m.charge(l, 1)
+			l.Charge(1)
 			at += found + 1
 		}
 	}
 }
 
 // hasPrefix is strings.HasPrefix, and charges for what is compared.
-func (m *meter) hasPrefix(l *glua.LState, s, prefix string) bool {
+func (m *meter) hasPrefix(l *vm.LState, s, prefix string) bool {
 	const step = 4 << 10
 	for len(prefix) > step {
 		m.chargeBytes(l, step)
@@ -195,7 +191,7 @@ func (m *meter) hasPrefix(l *glua.LState, s, prefix string) bool {
 }
 
 // hasAny is strings.ContainsAny, which looks at the turn.
-func (m *meter) hasAny(l *glua.LState, s, bytes string) bool {
+func (m *meter) hasAny(l *vm.LState, s, bytes string) bool {
 	for ; len(s) > pieceBytes; s = s[pieceBytes:] {
 		m.chargeBytes(l, pieceBytes)
 		if strings.ContainsAny(s[:pieceBytes], bytes) {
@@ -203,28 +199,4 @@ func (m *meter) hasAny(l *glua.LState, s, bytes string) bool {
 		}
 	}
 	return strings.ContainsAny(s, bytes)
-}
-
-// count returns how many bytes at the beginning of s are of a kind, for an instruction
-// for some digits. It ends early when the call is to end.
-func (m *meter) count(s string, is func(c byte) bool) int {
-	n := 0
-	for n < len(s) && is(s[n]) {
-		if n++; n%paidAtOnce == 0 && !m.pay(paidAtOnce/digitsPerInstruction) {
-			return n
-		}
-	}
-	m.pay(n % paidAtOnce / digitsPerInstruction)
-	return n
-}
-
-// compare is strings.Compare, and charges for what is long.
-func (m *meter) compare(a, b string) int {
-	for len(a) > pieceBytes && len(b) > pieceBytes {
-		if c := strings.Compare(a[:pieceBytes], b[:pieceBytes]); c != 0 || !m.pay(pieceBytes/bytesPerInstruction) {
-			return c
-		}
-		a, b = a[pieceBytes:], b[pieceBytes:]
-	}
-	return strings.Compare(a, b)
 }

@@ -1,14 +1,13 @@
 package lua
 
 import (
-	glua "github.com/yuin/gopher-lua"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // timeFunctions tells the time in seconds since 1970, with fractions.
-func timeFunctions() map[string]glua.LGFunction {
-	return map[string]glua.LGFunction{
+func timeFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{
 		"duration":  timeDuration,
 		"format":    timeFormat,
 		"monotonic": timeMonotonic,
@@ -17,31 +16,31 @@ func timeFunctions() map[string]glua.LGFunction {
 	}
 }
 
-func timeNow(l *glua.LState) int {
-	l.Push(glua.LNumber(hostapi.Seconds(hostOf(l).Now())))
+func timeNow(l *vm.LState) int {
+	l.Push(vm.LNumber(hostapi.Seconds(hostOf(l).Now())))
 	return 1
 }
 
-func timeMonotonic(l *glua.LState) int {
-	l.Push(glua.LNumber(hostOf(l).Monotonic()))
+func timeMonotonic(l *vm.LState) int {
+	l.Push(vm.LNumber(hostOf(l).Monotonic()))
 	return 1
 }
 
-func timeFormat(l *glua.LState) int {
+func timeFormat(l *vm.LState) int {
 	text, err := hostOf(l).FormatTime(argNumber(l, 1), optString(l, 2, "rfc3339"))
 	check(l, err, "t", "format")
-	l.Push(glua.LString(text))
+	l.Push(vm.LString(text))
 	return 1
 }
 
-func timeParse(l *glua.LState) int {
+func timeParse(l *vm.LState) int {
 	seconds, problem, err := hostOf(l).ParseTime(argString(l, 1), optString(l, 2, "rfc3339"))
 	check(l, err, "text", "format")
-	return pushOr(l, glua.LNumber(seconds), problem)
+	return pushOr(l, vm.LNumber(seconds), problem)
 }
 
-func timeDuration(l *glua.LState) int {
+func timeDuration(l *vm.LState) int {
 	seconds, problem, err := hostOf(l).ParseDuration(argString(l, 1))
 	check(l, err)
-	return pushOr(l, glua.LNumber(seconds), problem)
+	return pushOr(l, vm.LNumber(seconds), problem)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// TestQuickInstructions compares what is found at once to what gopher-lua finds on
+// TestQuickInstructions compares what is found at once to what the machine finds on
 // its own way: a global where the script may set any, a member and a method by a name
 // that is no constant.
 func TestQuickInstructions(t *testing.T) {
@@ -42,8 +42,8 @@ func TestQuickInstructions(t *testing.T) {
 				Limits: script.Limits{Coroutines: coroutines},
 			}
 			p, slow := compileProgram(t, quickly+test.quick+` end`), compileProgram(t, slowly+test.slow+` end`)
-			if !p.wrapped || slow.wrapped {
-				t.Fatalf("%s: wrapped %v and %v", test.quick, p.wrapped, slow.wrapped)
+			if !p.Wrapped || slow.Wrapped {
+				t.Fatalf("%s: wrapped %v and %v", test.quick, p.Wrapped, slow.Wrapped)
 			}
 			if quick, want := callWith(t, p, inv), callWith(t, slow, inv); quick != want {
 				t.Errorf("%s:\n%s\nwant\n%s", test.quick, quick, want)

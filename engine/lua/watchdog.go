@@ -144,7 +144,7 @@ func (w *watchdog) guardHeap(now time.Time, live func() uint64) {
 func (w *watchdog) made() (bytes uint64, stopping bool) {
 	seen := map[*account]bool{}
 	for _, m := range w.calls {
-		stopping = stopping || m.stop.Load() == uint32(outOfMemory)
+		stopping = stopping || m.Stop.Load() == uint32(outOfMemory)
 		if a := m.account.Load(); a != nil && !seen[a] {
 			seen[a] = true
 			bytes += uint64(a.bytes.Load())

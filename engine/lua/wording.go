@@ -3,58 +3,22 @@ package lua
 import (
 	"strings"
 
-	glua "github.com/yuin/gopher-lua"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // valueName is what messages call v: its type, save for the values that are
 // userdata to Lua alone.
-func valueName(v glua.LValue) string {
-	if v == glua.LValue(sandbox().null) {
+func valueName(v vm.LValue) string {
+	if v == vm.LValue(sandbox().null) {
 		return "null"
 	}
 	return typeName(v)
 }
 
-// refusals returns the metamethods of a type whose values can be neither called
-// nor negated. gopher-lua's own messages for these do not say what the value was.
-func refusals() map[string]*glua.LFunction {
-	return map[string]*glua.LFunction{
-		"__call": builtin(func(l *glua.LState) int {
-			l.RaiseError("attempt to call %s", named(l, 1, ""))
-			return 0
-		}),
-		"__unm": builtin(negate),
-	}
-}
-
-// keyRefusal is the metamethod of a type whose values have no members, for members. Their
-// names may be long.
-func keyRefusal() *glua.LFunction {
-	return builtin(func(l *glua.LState) int {
-		key := l.Get(2)
-		text := keyText(key)
-		if b, ok := key.(glua.LBool); ok {
-			text = b.String()
-		}
-		l.RaiseError("attempt to index %s", named(l, 1, "key '"+text+"'"))
-		return 0
-	})
-}
-
-// negate is the unary minus of what is no number: strings count if they are one.
-func negate(l *glua.LState) int {
-	v := l.Get(1)
-	if s, ok := v.(glua.LString); ok {
-		if f, ok := textNumber(l, s); ok {
-			l.Push(glua.LNumber(-f))
-			return 1
-		}
-	}
-	l.RaiseError("attempt to perform arithmetic on %s", named(l, 1, ""))
-	return 0
-}
-
-// splitPosition cuts the position off a message that gopher-lua made: it ends
+// splitPosition cuts the position off a message of the machine's: it ends
 // with ": ", or is empty.
 func splitPosition(message string) (position, rest string) {
 	after, ok := strings.CutPrefix(message, chunkName+":")
@@ -73,77 +37,60 @@ func splitPosition(message string) (position, rest string) {
 	return message[:len(message)-len(rest)], rest
 }
 
-// fixedWords are messages of gopher-lua's, and what Lua 5.1 says instead. Where
-// they name a table, the metamethods of all other types have spoken before.
-var fixedWords = map[string]string{
-	"attempt to call a non-function object": "attempt to call a table value",
-	"__unm undefined":                       "attempt to perform arithmetic on a table value",
-	"for statement init must be a number":   "'for' initial value must be a number",
-	"for statement limit must be a number":  "'for' limit must be a number",
-	"for statement step must be a number":   "'for' step must be a number",
-	"too many recursions in gettable":       "loop in gettable",
-	"too many recursions in settable":       "loop in settable",
+// named is described for the i-th argument of the builtin that runs, which is an operand of the instruction that called
+// it.
+func named(l *vm.LState, i int) string { return described(l, i, l.Get(i), nil) }
+
+// described returns "field 'execute' (a nil value)" for the i-th operand of an instruction, or "a nil value" if it has no
+// name. The key that it was asked for, if any, is added behind the type.
+func described(l *vm.LState, i int, v, key vm.LValue) string {
+	text, more := "a "+valueName(v)+" value", ""
+	if b, ok := key.(vm.LBool); ok {
+		more = "key '" + b.String() + "'"
+	} else if key != nil {
+		more = "key '" + keyText(key) + "'"
+	}
+	if of := diagnose.Operand(l, i, v, callOf(l)); of.Kind != "" {
+		return of.Kind + " '" + hostapi.KeyText(of.Name) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
+	}
+	if more == "" {
+		return text
+	}
+	return text + " (" + more + ")"
 }
 
-// reword turns a message of gopher-lua's, without its position, into Lua 5.1's
-// words. Other messages stay what they are.
-func reword(message string) string {
-	const most = 100 // the others are shorter; do not search what a script made
-	if len(message) > most {
-		return message
+func suffix(before, text string) string {
+	if text == "" {
+		return ""
 	}
-	if fixed, ok := fixedWords[message]; ok {
-		return fixed
-	}
-	if rest, ok := strings.CutPrefix(message, "cannot perform "); ok {
-		return rewordArithmetic(message, rest)
-	}
-	if rest, ok := strings.CutPrefix(message, "attempt to compare "); ok {
-		return rewordComparison(message, rest)
-	}
-	return message
+	return before + text
 }
 
-// rewordArithmetic is for "OPERATION operation between TYPE and TYPE".
-func rewordArithmetic(message, rest string) string {
-	_, operands, _ := strings.Cut(rest, " operation between ")
-	left, right, ok := strings.Cut(operands, " and ")
-	if !ok || !isTypeName(left) || !isTypeName(right) {
-		return message
-	}
-	culprit := left
+// MadeLocal is diagnose.Program's.
+func (c *call) MadeLocal(name string) bool { return c.program != nil && c.program.MadeLocal[name] }
+
+// IsOperator is diagnose.Program's.
+func (*call) IsOperator(fn *vm.LFunction) bool {
+	operators := sandbox().operators
+	return fn == operators[compile.Concat] || fn == operators[compile.Length]
+}
+
+// hint suggests the name of a builtin if the variable of the value looks like a misspelled one.
+func hint(value vm.LValue, v diagnose.Variable) string {
+	var near string
 	switch {
-	case left == "number", left == "string" && right != "number" && right != "string":
-		culprit = right // a string may be a number; the other operand cannot
+	case !vm.IsNil(value):
+	case v.Kind == diagnose.Global:
+		near = diagnose.Nearest(v.Name, sandbox().base)
+	case v.Of != nil && v.Of.Kind == diagnose.Global:
+		if lib, ok := sandbox().base.RawGetString(v.Of.Name).(*vm.LUserData); ok && isLibrary(lib) {
+			if near = diagnose.Nearest(v.Name, lib.Value.(library).members); near != "" {
+				near = v.Of.Name + "." + near
+			}
+		}
 	}
-	return "attempt to perform arithmetic on a " + typeWord(culprit) + " value"
-}
-
-// rewordComparison is for "TYPE with TYPE".
-func rewordComparison(message, rest string) string {
-	left, right, ok := strings.Cut(rest, " with ")
-	if !ok || !isTypeName(left) || !isTypeName(right) {
-		return message
+	if near == "" {
+		return ""
 	}
-	if left == right {
-		return "attempt to compare two " + typeWord(left) + " values"
-	}
-	return "attempt to compare " + typeWord(left) + " with " + typeWord(right)
-}
-
-func isTypeName(s string) bool {
-	switch s {
-	case "nil", "boolean", "number", "string", "table", "function", "userdata", "thread":
-		return true
-	}
-	return false
-}
-
-// typeWord is what messages call the values of a type of gopher-lua's. Of the
-// userdata that scripts meet, json.null is the one that they have as a value.
-func typeWord(name string) string {
-	if name == "userdata" {
-		return "null"
-	}
-	return name
+	return ": did you mean " + near + "?"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -81,10 +82,10 @@ func (b *Bundle) redisScript(name, file, source, looked string) {
 }
 
 // tokensOf returns the tokens of a text that is a chunk, or the body of a function.
-func tokensOf(text string) []lua.Token {
-	syntax, ok := lua.Parse([]byte(text))
+func tokensOf(text string) []compile.Token {
+	syntax, ok := compile.Parse([]byte(text))
 	if !ok {
-		syntax, _ = lua.Parse([]byte("local function f(KEYS, ARGV) " + text + "\nend"))
+		syntax, _ = compile.Parse([]byte("local function f(KEYS, ARGV) " + text + "\nend"))
 	}
 	return syntax.Tokens
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -88,7 +88,7 @@ func (p *Program) Run(ctx context.Context, c *Call, res *engine.Result) (err err
 		}
 	}
 	if p.lua {
-		lua.NameStack(err, p.source)
+		compile.NameStack(err, p.source)
 	}
 	for _, l := range h.lines { // those of the last try
 		c.Log(l.level, l.message)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -170,7 +170,7 @@ func (a *app) callAgent(ctx context.Context, socket string, ref script.Ref, args
 	if err != nil {
 		what := a.called(ctx, client, ref, o.key, err)
 		source := a.sourceOf(ctx, what.ref, what.line)
-		lua.NameStack(err, source)
+		compile.NameStack(err, source)
 		return callView{}, &agentError{agent: socket, source: source, err: a.callError(socket, what, o, err)}
 	}
 	view := callView{Script: ref.Name.String(), Agent: socket, Version: result.Version, Digest: result.Digest, Results: result.Values}

@@ -13,6 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -182,7 +183,7 @@ func (p *scriptProfile) readSource(ctx context.Context, a *app, client *registry
 		return
 	}
 	if edition.Engine == lua.Name {
-		p.names = lua.FunctionNames(edition.Source)
+		p.names = compile.FunctionNames(edition.Source)
 	}
 	for i := range p.Stacks {
 		for j := range p.Stacks[i].Frames {

@@ -1,6 +1,5 @@
-// Package bare measures gopher-lua as it comes, beside the benchmarks of the engine
-// that is made of it. An engine changes how all of a process's gopher-lua executes
-// instructions, so these live in a package of their own, which must not import it.
+// Package bare measures gopher-lua as it comes, beside the benchmarks of the engine whose machine is a fork of it. They
+// live in a package of their own, so that a process has one of the two machines.
 package bare
 
 import (

@@ -7,7 +7,8 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
 )
 
 // checkCall checks the arguments of a call of a library function.
@@ -55,7 +56,7 @@ func (c *checker) callee(e *ast.FuncCallExpr) (name string, line int, args []ast
 }
 
 // ownMethods returns the names of members that are assigned to or defined anywhere: they may be methods of tables.
-func ownMethods(tokens []lua.Token) map[string]bool {
+func ownMethods(tokens []compile.Token) map[string]bool {
 	own := map[string]bool{}
 	for i := 0; i+1 < len(tokens); i++ {
 		next := tokens[i+1].Text
@@ -67,7 +68,7 @@ func ownMethods(tokens []lua.Token) map[string]bool {
 }
 
 // definedAt reports whether the token ends the names of "function a.b".
-func definedAt(tokens []lua.Token, i int) bool {
+func definedAt(tokens []compile.Token, i int) bool {
 	for i >= 2 && tokens[i-1].Text == "." {
 		i -= 2
 	}
@@ -135,7 +136,7 @@ func (c *checker) judgeConfig(name string) (*Rule, string) {
 	}
 	near := ""
 	for known := range c.config {
-		if lua.Similar(name, known) && (near == "" || known < near) {
+		if diagnose.Similar(name, known) && (near == "" || known < near) {
 			near = known
 		}
 	}

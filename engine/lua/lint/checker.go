@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 )
 
 // variable is a local variable.
@@ -45,8 +46,8 @@ type use struct {
 type checker struct {
 	entrypoint string
 	config     map[string]json.RawMessage // nil if it is not known
-	places     map[string][]lua.Token     // of names, by their texts; those of members begin with "."
-	first      map[int]lua.Token          // of each line
+	places     map[string][]compile.Token // of names, by their texts; those of members begin with "."
+	first      map[int]compile.Token      // of each line
 	taken      map[string]int             // places that findings have, by line and text
 
 	scope     *scope
@@ -62,8 +63,8 @@ type checker struct {
 	findings []Finding
 }
 
-func newChecker(src Source, syntax lua.Syntax) *checker {
-	c := &checker{entrypoint: src.Entrypoint, places: map[string][]lua.Token{}, first: map[int]lua.Token{}, taken: map[string]int{}, globals: map[string]*global{}, tested: map[string]bool{}, scope: &scope{}}
+func newChecker(src Source, syntax compile.Syntax) *checker {
+	c := &checker{entrypoint: src.Entrypoint, places: map[string][]compile.Token{}, first: map[int]compile.Token{}, taken: map[string]int{}, globals: map[string]*global{}, tested: map[string]bool{}, scope: &scope{}}
 	for i, t := range syntax.Tokens {
 		name := nameAt(syntax.Tokens, i)
 		c.places[name] = append(c.places[name], t)
@@ -78,7 +79,7 @@ func newChecker(src Source, syntax lua.Syntax) *checker {
 }
 
 // run checks the whole source.
-func (c *checker) run(syntax lua.Syntax) {
+func (c *checker) run(syntax compile.Syntax) {
 	c.sorted, c.methods = sortedNames(syntax.Tokens), ownMethods(syntax.Tokens)
 	c.requires = len(c.places["require"]) > 0
 	c.block(syntax.Chunk)
@@ -87,7 +88,7 @@ func (c *checker) run(syntax lua.Syntax) {
 }
 
 // nameAt returns the token as a key of places: a member is t.name, t:name, t["name"] or {name = 1}.
-func nameAt(tokens []lua.Token, i int) string {
+func nameAt(tokens []compile.Token, i int) string {
 	text, before, after := tokens[i].Text, "", ""
 	if i > 0 {
 		before = tokens[i-1].Text
@@ -110,7 +111,7 @@ func (c *checker) find(r *Rule, line int, text, format string, args ...any) {
 	f := Finding{Rule: r, Line: line, Message: fmt.Sprintf(format, args...)}
 	key := fmt.Sprint(r.Code, line, text)
 	places := c.places[text]
-	byLine := func(t lua.Token, line int) int { return cmp.Compare(t.Line, line) }
+	byLine := func(t compile.Token, line int) int { return cmp.Compare(t.Line, line) }
 	at, _ := slices.BinarySearchFunc(places, line, byLine)
 	after, _ := slices.BinarySearchFunc(places, line+1, byLine)
 	if at = min(at+c.taken[key], after); at < len(places) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 )
 
 // checkReached checks that each statement of a block can be reached.
@@ -62,7 +62,7 @@ func breaks(stmts []ast.Stmt) bool {
 }
 
 // sortedNames returns the names that are sorted anywhere: table.sort(NAME, or a function such as sorted(NAME.
-func sortedNames(tokens []lua.Token) map[string]bool {
+func sortedNames(tokens []compile.Token) map[string]bool {
 	sorted := map[string]bool{}
 	for i := 0; i+2 < len(tokens); i++ {
 		if tokens[i+1].Text == "(" && strings.Contains(strings.ToLower(tokens[i].Text), "sort") {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,7 +35,7 @@ type Finding struct {
 //
 // The comment stands in the same line, or alone in the line before.
 func Check(src Source) []Finding {
-	syntax, ok := lua.Parse(src.Code)
+	syntax, ok := compile.Parse(src.Code)
 	if !ok {
 		return nil
 	}

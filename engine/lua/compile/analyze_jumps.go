@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import "github.com/yuin/gopher-lua/ast"
 

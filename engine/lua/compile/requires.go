@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import (
 	"github.com/yuin/gopher-lua/ast"
@@ -22,7 +22,7 @@ func (a *analyzer) require(e *ast.FuncCallExpr) {
 			found.Name, found.Constant = name.Value, true
 		}
 	}
-	if !found.Constant || !HasModule(found.Name) {
+	if !found.Constant || !a.builtins.HasModule(found.Name) {
 		a.requires = append(a.requires, found)
 	}
 }
@@ -49,18 +49,4 @@ func (a *analyzer) required() []engine.Require {
 		return nil
 	}
 	return a.requires
-}
-
-// HasModule reports whether require returns something for the name in every script.
-func HasModule(name string) bool {
-	return name == kubeLibrary || isLibrary(sandbox().base.RawGetString(name))
-}
-
-// Requires is engine.Checker's.
-func (*Engine) Requires(src engine.Source) ([]engine.Require, error) {
-	c, err := compile(src)
-	if err != nil {
-		return nil, err
-	}
-	return c.requires, nil
 }

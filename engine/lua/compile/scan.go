@@ -1,7 +1,9 @@
-package lua
+package compile
 
 import (
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 )
 
 // tokenKind sorts tokens as far as the checks before parsing need it.
@@ -72,9 +74,9 @@ func (s *scanner) next() token {
 				return t
 			}
 			continue
-		case isNameByte(c) && !isDigit(c):
+		case isNameByte(c) && !numeral.IsDigit(c):
 			s.name(&t)
-		case isDigit(c), c == '.' && isDigit(s.peek(1)):
+		case numeral.IsDigit(c), c == '.' && numeral.IsDigit(s.peek(1)):
 			t.kind = tokenNumber
 			s.number()
 		case c == '"', c == '\'':
@@ -127,7 +129,7 @@ func (s *scanner) number() {
 		switch {
 		case (c == 'e' || c == 'E') && (s.peek(1) == '+' || s.peek(1) == '-'):
 			s.at += 2
-		case isDigit(c), isNameByte(c), c == '.' && s.peek(1) != '.':
+		case numeral.IsDigit(c), isNameByte(c), c == '.' && s.peek(1) != '.':
 			s.at++
 		default:
 			return
@@ -218,15 +220,13 @@ func symbolLen(s string) int {
 	return 1
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
 func isNameByte(c byte) bool {
-	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c)
+	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || numeral.IsDigit(c)
 }
 
 // isName reports whether s can be the name of a global.
 func isName(s string) bool {
-	if s == "" || isDigit(s[0]) || keywords[s] {
+	if s == "" || numeral.IsDigit(s[0]) || keywords[s] {
 		return false
 	}
 	for i := range len(s) {

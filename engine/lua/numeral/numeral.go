@@ -1,27 +1,31 @@
-package lua
+// Package numeral reads and writes numbers as Lua 5.1 does. Reading is linear in the text, and paid for: a numeral may be as
+// long as a string.
+package numeral
 
 import (
 	"math"
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-// maxExactInteger is up to where a double holds every integer: 2^53.
-const maxExactInteger = 1 << 53
+// MaxExact is up to where a double holds every integer: 2^53.
+const MaxExact = 1 << 53
 
-// isExactInteger reports whether f is an integer that is printed as one.
-func isExactInteger(f float64) bool {
-	return f == math.Trunc(f) && math.Abs(f) <= maxExactInteger
+// IsExact reports whether f is an integer that is printed as one.
+func IsExact(f float64) bool {
+	return f == math.Trunc(f) && math.Abs(f) <= MaxExact
 }
 
-// formatNumber writes f as Lua does ("%.14g"), except that integers up to 2^53
+// Format writes f as Lua does ("%.14g"), except that integers up to 2^53
 // keep all their digits.
-func formatNumber(f float64) string {
+func Format(f float64) string {
 	switch {
 	case f == 0 && math.Signbit(f):
 		return "-0"
-	case isExactInteger(f):
+	case IsExact(f):
 		return strconv.FormatInt(int64(f), 10)
 	case math.IsInf(f, 1):
 		return "inf"
@@ -38,30 +42,54 @@ const digitsPerInstruction = 8
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-func isHexDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+// IsHexDigit reports whether c is a hexadecimal digit.
+func IsHexDigit(c byte) bool { return IsDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 // trim returns s without space around it.
-func (m *meter) trim(s string) string {
+func (m reader) trim(s string) string {
 	s = s[m.count(s, isSpace):]
 	end := len(s)
 	for end > 0 && isSpace(s[end-1]) {
-		if end--; end%paidAtOnce == 0 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		if end--; end%paidAtOnce == 0 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			break
 		}
 	}
 	return s[:end]
 }
 
-// parseNumber reads a number as Lua's tonumber and lexer do: decimal, or
+// reader reads at a meter.
+type reader struct{ *vm.Meter }
+
+// IsDigit reports whether c is one of 0 to 9.
+func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// paidAtOnce is how many digits are looked at before they are paid for.
+const paidAtOnce = 4 << 10
+
+// count returns how many bytes at the beginning of s are of a kind, for an instruction
+// for some digits. It ends early when the call is to end.
+func (m reader) count(s string, is func(c byte) bool) int {
+	n := 0
+	for n < len(s) && is(s[n]) {
+		if n++; n%paidAtOnce == 0 && !m.Pay(paidAtOnce/digitsPerInstruction) {
+			return n
+		}
+	}
+	m.Pay(n % paidAtOnce / digitsPerInstruction)
+	return n
+}
+
+// Parse reads a number as Lua's tonumber and lexer do: decimal, or
 // hexadecimal integers after "0x", with space around it. It charges for the text.
-func (m *meter) parseNumber(s string) (float64, bool) {
+func Parse(meter *vm.Meter, s string) (float64, bool) {
+	m := reader{meter}
 	digits, negative := strings.CutPrefix(m.trim(s), "-")
 	if !negative {
 		digits = strings.TrimPrefix(digits, "+")
 	}
 	var f float64
 	if len(digits) > 2 && digits[0] == '0' && digits[1]|0x20 == 'x' {
-		if m.count(digits[2:], isHexDigit) < len(digits)-2 {
+		if m.count(digits[2:], IsHexDigit) < len(digits)-2 {
 			return 0, false
 		}
 		f = m.parseHex(digits[2:])
@@ -78,12 +106,12 @@ func (m *meter) parseNumber(s string) (float64, bool) {
 }
 
 // isDecimal reports whether s is digits with an optional point and exponent.
-func (m *meter) isDecimal(s string) bool {
-	whole := m.count(s, isDigit)
+func (m reader) isDecimal(s string) bool {
+	whole := m.count(s, IsDigit)
 	s = s[whole:]
 	fraction := 0
 	if s != "" && s[0] == '.' {
-		fraction = m.count(s[1:], isDigit)
+		fraction = m.count(s[1:], IsDigit)
 		s = s[1+fraction:]
 	}
 	if whole+fraction == 0 || s == "" {
@@ -95,7 +123,7 @@ func (m *meter) isDecimal(s string) bool {
 	if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
 		s = s[1:]
 	}
-	return s != "" && m.count(s, isDigit) == len(s)
+	return s != "" && m.count(s, IsDigit) == len(s)
 }
 
 // A double is decided by the first 767 digits of a numeral and by whether any other
@@ -108,7 +136,7 @@ const (
 
 // parseDecimal reads what isDecimal has found to be one. What is out of range is
 // infinite, as in C.
-func (m *meter) parseDecimal(s string) float64 {
+func (m reader) parseDecimal(s string) float64 {
 	if len(s) > longNumeral {
 		s = m.shorten(s)
 	}
@@ -117,12 +145,12 @@ func (m *meter) parseDecimal(s string) float64 {
 }
 
 // shorten returns a short numeral of the same double.
-func (m *meter) shorten(s string) string {
+func (m reader) shorten(s string) string {
 	short := make([]byte, 0, decidingDigits+32)
 	scale, fraction, more := 0, false, false
 	at := 0
 	for ; at < len(s) && s[at]|0x20 != 'e'; at++ {
-		if at%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		if at%paidAtOnce == paidAtOnce-1 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			return "0" // the call is over
 		}
 		c := s[at]
@@ -152,14 +180,27 @@ func (m *meter) shorten(s string) string {
 		return "0"
 	}
 	if at < len(s) {
-		scale += m.exponent(s[at+1:])
+		scale += Exponent(m.Meter, s[at+1:])
 	}
 	return string(strconv.AppendInt(append(short, 'e'), int64(scale), 10))
 }
 
-// exponent reads the digits of an exponent; beyond what any double has it is exact no
+// Decimal reads a decimal numeral. More digits than a double has take longer.
+func Decimal(meter *vm.Meter, digits string) float64 {
+	const quick = 24
+	if len(digits) > quick {
+		meter.Pay(min(len(digits), longNumeral))
+	}
+	if digits[0] == '-' {
+		return -reader{meter}.parseDecimal(digits[1:])
+	}
+	return reader{meter}.parseDecimal(digits)
+}
+
+// Exponent reads the digits of an exponent; beyond what any double has it is exact no
 // more.
-func (m *meter) exponent(s string) int {
+func Exponent(meter *vm.Meter, s string) int {
+	m := reader{meter}
 	const beyond = 1 << 40
 	digits, negative := strings.CutPrefix(s, "-")
 	digits = strings.TrimPrefix(digits, "+")
@@ -175,7 +216,7 @@ func (m *meter) exponent(s string) int {
 }
 
 // parseHex reads the digits of a hexadecimal integer. It rounds once.
-func (m *meter) parseHex(digits string) float64 {
+func (m reader) parseHex(digits string) float64 {
 	const deciding = 64
 	digits = digits[m.count(digits, func(c byte) bool { return c == '0' }):]
 	exponent, more := 0, ""
@@ -190,10 +231,10 @@ func (m *meter) parseHex(digits string) float64 {
 	return f
 }
 
-// digitOf returns the value of c as a digit in bases up to 36, or -1.
-func digitOf(c byte) int {
+// DigitOf returns the value of c as a digit in bases up to 36, or -1.
+func DigitOf(c byte) int {
 	switch {
-	case isDigit(c):
+	case IsDigit(c):
 		return int(c - '0')
 	case 'a' <= c && c <= 'z':
 		return int(c-'a') + 10
@@ -203,10 +244,11 @@ func digitOf(c byte) int {
 	return -1
 }
 
-// parseInteger reads an integer in a base from 2 to 36. It charges for the text.
-func (m *meter) parseInteger(s string, base int) (float64, bool) {
+// ParseInteger reads an integer in a base from 2 to 36. It charges for the text.
+func ParseInteger(meter *vm.Meter, s string, base int) (float64, bool) {
+	m := reader{meter}
 	s = m.trim(s)
-	m.pay(len(s) % paidAtOnce / digitsPerInstruction)
+	m.Pay(len(s) % paidAtOnce / digitsPerInstruction)
 	digits, negative := strings.CutPrefix(s, "-")
 	if !negative {
 		digits = strings.TrimPrefix(s, "+")
@@ -220,8 +262,8 @@ func (m *meter) parseInteger(s string, base int) (float64, bool) {
 	var f float64
 	exact, fits := uint64(0), true // which rounds once
 	for i := range len(digits) {
-		d := digitOf(digits[i])
-		if d < 0 || d >= base || i%paidAtOnce == paidAtOnce-1 && !m.pay(paidAtOnce/digitsPerInstruction) {
+		d := DigitOf(digits[i])
+		if d < 0 || d >= base || i%paidAtOnce == paidAtOnce-1 && !m.Pay(paidAtOnce/digitsPerInstruction) {
 			return 0, false
 		}
 		f = f*float64(base) + float64(d)

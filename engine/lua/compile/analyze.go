@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import (
 	"math"
@@ -8,6 +8,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -32,19 +34,20 @@ const (
 	maxCompileCost     = 50_000_000
 )
 
-// The analyzer replaces operators by calls of these names, which finish turns
-// into the builtins. No script can hold such a string before that.
+// The analyzer replaces operators by calls of these names, which become the builtins.
+// No script can hold such a string before that.
 const (
-	operatorPrefix = "\x00operator "
-	concatOperator = operatorPrefix + ".."
-	lengthOperator = operatorPrefix + "#"
-	argOperator    = operatorPrefix + "arg"
+	OperatorPrefix = "\x00operator "
+	Concat         = OperatorPrefix + ".."
+	Length         = OperatorPrefix + "#"
+	Arg            = OperatorPrefix + "arg"
 )
 
 // analyzer walks a tree once. It refuses what the compiler cannot take, finds
 // out what the script mentions, and rewrites what must be metered.
 type analyzer struct {
 	entrypoint string
+	builtins   Builtins
 	afford     int // cost
 
 	defines    bool // the script may define the entrypoint
@@ -85,9 +88,9 @@ type function struct {
 // refusal carries an error out of the walk.
 type refusal struct{ err *script.Error }
 
-func newAnalyzer(entrypoint string, sourceBytes int) *analyzer {
+func newAnalyzer(entrypoint string, sourceBytes int, builtins Builtins) *analyzer {
 	return &analyzer{
-		entrypoint: entrypoint, assigned: map[string]bool{}, mentions: map[string]int{},
+		entrypoint: entrypoint, builtins: builtins, assigned: map[string]bool{}, mentions: map[string]int{},
 		afford: min(max(minCompileCost, compileCostOfAByte*sourceBytes), maxCompileCost),
 	}
 }
@@ -208,7 +211,7 @@ func (a *analyzer) function(f *ast.FunctionExpr, method bool, depth int) {
 func declareArg(f *ast.FunctionExpr) ast.Stmt {
 	rest := &ast.Comma3Expr{}
 	rest.SetLine(f.Line())
-	fn := &ast.StringExpr{Value: argOperator}
+	fn := &ast.StringExpr{Value: Arg}
 	fn.SetLine(f.Line())
 	call := &ast.FuncCallExpr{Func: fn, Args: []ast.Expr{rest}}
 	call.SetLine(f.Line())
@@ -234,8 +237,8 @@ func (a *analyzer) ident(name string) {
 }
 
 func (a *analyzer) text(value string) {
-	if strings.HasPrefix(value, operatorPrefix) {
-		a.refuse(script.Script, "a string may not begin with %q", operatorPrefix)
+	if strings.HasPrefix(value, OperatorPrefix) {
+		a.refuse(script.Script, "a string may not begin with %q", OperatorPrefix)
 	}
 	a.constant("s" + value)
 	if value == a.entrypoint {
@@ -245,8 +248,8 @@ func (a *analyzer) text(value string) {
 
 // number makes sure that the compiler reads the literal as Lua does.
 func (a *analyzer) number(e *ast.NumberExpr) {
-	free := meter{left: math.MaxInt64}
-	v, ok := free.parseNumber(e.Value)
+	free := vm.Meter{Left: math.MaxInt64}
+	v, ok := numeral.Parse(&free, e.Value)
 	if !ok {
 		a.refuse(script.Script, "malformed number near %s", quoteToken(strings.ToValidUTF8(e.Value, "?")))
 	}

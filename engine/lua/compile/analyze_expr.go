@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import (
 	"github.com/yuin/gopher-lua/ast"
@@ -38,7 +38,7 @@ func (a *analyzer) expr(e ast.Expr, depth int) ast.Expr {
 	case *ast.StringConcatOpExpr:
 		return a.concat(e, depth)
 	case *ast.UnaryLenOpExpr:
-		return operatorCall(lengthOperator, e, []ast.Expr{a.expr(e.Expr, depth+1)})
+		return operatorCall(Length, e, []ast.Expr{a.expr(e.Expr, depth+1)})
 	default:
 		return a.operation(e, depth)
 	}
@@ -116,10 +116,10 @@ func (a *analyzer) concat(e *ast.StringConcatOpExpr, depth int) ast.Expr {
 	operands = append(operands, a.expr(rest, depth+1))
 	for len(operands) > concatGroup {
 		split := len(operands) - concatGroup
-		tail := operatorCall(concatOperator, e, operands[split:])
+		tail := operatorCall(Concat, e, operands[split:])
 		operands = append(operands[:split:split], tail)
 	}
-	return operatorCall(concatOperator, e, operands)
+	return operatorCall(Concat, e, operands)
 }
 
 // operatorCall returns a call of the operator's builtin with exactly these

@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import (
 	"slices"
@@ -25,9 +25,9 @@ import (
 // mentions _G, returns from the chunk, or uses the chunk's arguments; and so is one
 // that would have too many variables.
 
-// maxGlobals is how many globals become local variables; a function has room for
+// MaxGlobals is how many globals become local variables; a function has room for
 // 200.
-const maxGlobals = 50
+const MaxGlobals = 50
 
 // maxLocalsBeside is how many variables the chunk may have of its own then.
 const maxLocalsBeside = 100
@@ -36,7 +36,7 @@ const maxLocalsBeside = 100
 // cannot be done.
 func (a *analyzer) wrap(chunk []ast.Stmt) (wrapped []ast.Stmt, ok bool) {
 	if a.entrypoint == "" || a.usesEnv || a.returns || a.usesArguments ||
-		len(a.assigned) > maxGlobals || a.chunkLocals > maxLocalsBeside ||
+		len(a.assigned) > MaxGlobals || a.chunkLocals > maxLocalsBeside ||
 		2*a.cost > a.afford { // it may have to be compiled again without
 		return nil, false
 	}
@@ -68,7 +68,7 @@ func (a *analyzer) declaration() *ast.LocalAssignStmt {
 	for name := range a.assigned {
 		switch {
 		case name == "config":
-		case sandbox().hasGlobal(name):
+		case a.builtins.HasGlobal(name):
 			found = append(found, name)
 		default:
 			fresh = append(fresh, name)

@@ -1,9 +1,11 @@
-package lua
+// Package compile makes code for engine/lua/vm of a source. It refuses what could harm whoever parses or runs it: what is
+// nested too deep, too large, or takes too long to compile; and rewrites what must be metered. gopher-lua parses and
+// generates; its faults are worked around here. It also has what looks at sources and does not run them.
+package compile
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -23,25 +26,35 @@ const (
 	maxUpvalues = 255
 )
 
-// compiled is what a source becomes.
-type compiled struct {
-	proto      *glua.FunctionProto
-	usesConfig bool
-	usesEnv    bool
-	wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
-	madeLocal  map[string]bool // the globals that wrap made local variables
-	onResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
-	requires   []engine.Require
+// Compiled is what a source becomes.
+type Compiled struct {
+	Proto      *vm.FunctionProto
+	UsesConfig bool
+	UsesEnv    bool
+	Wrapped    bool            // see wrap: the chunk takes the config and returns the entrypoint
+	MadeLocal  map[string]bool // the globals that wrap made local variables
+	OnResponse bool            // it may define engine.OnResponse, which a wrapped chunk returns then, too
+	Requires   []engine.Require
 }
 
-// compile checks src and compiles it, running nothing of it.
-func compile(src engine.Source) (compiled, *script.Error) { return compileAs(chunkName, src) }
+// ChunkName is the name that messages call a script by, whatever its name is.
+const ChunkName = "script"
 
-// compileAs is compile for a source that messages call by the name.
-func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
+// Builtins are what every script has.
+type Builtins interface {
+	// HasGlobal reports whether there is a global variable of the name.
+	HasGlobal(name string) bool
+	// HasModule reports whether require returns something for the name.
+	HasModule(name string) bool
+	// Operator returns the builtin for Concat, Length or Arg; nil for other names.
+	Operator(name string) vm.LValue
+}
+
+// Compile checks src, which messages call by the name, and compiles it, running nothing of it.
+func Compile(name string, src engine.Source, builtins Builtins) (c Compiled, err *script.Error) {
 	defer func() {
 		if r := recover(); r != nil {
-			c, err = compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
+			c, err = Compiled{}, script.Errorf(script.Script, "", "the compiler cannot handle this source")
 			err.Err = fmt.Errorf("panic: %v", r)
 		}
 	}()
@@ -56,47 +69,42 @@ func compileAs(name string, src engine.Source) (c compiled, err *script.Error) {
 	if parseErr != nil {
 		return c, syntaxError(code, parseErr)
 	}
-	a := newAnalyzer(src.Entrypoint, len(src.Code))
+	a := newAnalyzer(src.Entrypoint, len(src.Code), builtins)
 	chunk, err = a.chunk(chunk)
 	if err != nil {
 		return c, err
 	}
 	if src.Entrypoint != "" && !a.defines {
-		return c, noEntrypoint(src.Entrypoint)
+		return c, NoEntrypoint(src.Entrypoint)
 	}
 	if src.Library && !a.returns {
 		return c, script.Errorf(script.Script, "", "the library returns nothing: end it with return and a table of what it has")
 	}
-	c = compiled{usesConfig: a.usesConfig, usesEnv: a.usesEnv, onResponse: src.Entrypoint != "" && a.definesOnResponse(), requires: a.required()}
+	c = Compiled{UsesConfig: a.usesConfig, UsesEnv: a.usesEnv, OnResponse: src.Entrypoint != "" && a.definesOnResponse(), Requires: a.required()}
 	if wrapped, ok := a.wrap(chunk); ok {
-		if c.proto, err = generate(name, wrapped); err == nil {
-			c.wrapped, c.madeLocal = true, a.assigned
+		if c.Proto, err = generate(name, wrapped, builtins); err == nil {
+			c.Wrapped, c.MadeLocal = true, a.assigned
 			return c, nil
 		}
 	}
-	c.proto, err = generate(name, chunk)
+	c.Proto, err = generate(name, chunk, builtins)
 	return c, err
 }
 
 // generate makes code of a tree.
-func generate(name string, chunk []ast.Stmt) (*glua.FunctionProto, *script.Error) {
+func generate(name string, chunk []ast.Stmt, builtins Builtins) (*vm.FunctionProto, *script.Error) {
 	scopes := newScopes(chunk)
-	proto, err := glua.Compile(chunk, name)
+	compiled, err := glua.Compile(chunk, name)
 	if err != nil {
 		return nil, compilerError(err)
 	}
-	if err := finish(proto, scopes); err != nil {
+	if err := finish(compiled, scopes); err != nil {
 		return nil, err
 	}
-	return proto, nil
+	return vm.NewProto(compiled, builtins.Operator), nil
 }
 
-// finish patches p and the functions within it:
-//   - a tail call becomes a call, so that recursion meets the stack limit (and
-//     costs memory that is bounded);
-//   - the markers that the analyzer left become the builtins they stand for;
-//   - local variables get the places where they end;
-//   - names of calls go, and slices lose their spare room.
+// finish gives p and the functions within it the places where local variables end, and refuses those that are too large.
 func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 	s.settle(p)
 	if len(p.Code) > maxCodePerFunction || len(p.DbgUpvalues) > maxUpvalues {
@@ -105,20 +113,6 @@ func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 			Message: "the function is too large, or uses too many variables of the functions around it; split it",
 		}
 	}
-	patchTailCalls(p)
-	for i, constant := range p.Constants {
-		if name, ok := constant.(glua.LString); ok {
-			if fn := sandbox().operators[string(name)]; fn != nil {
-				p.Constants[i] = fn
-			}
-		}
-	}
-	p.IsVarArg &^= glua.VarArgNeedsArg // declareArg has done that where it is used
-	p.DbgCalls = nil
-	p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues) // errors name variables
-	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
-	p.DbgSourcePositions = slices.Clone(p.DbgSourcePositions)
-	p.FunctionPrototypes = slices.Clone(p.FunctionPrototypes)
 	for _, inner := range p.FunctionPrototypes {
 		if err := finish(inner, s); err != nil {
 			return err
@@ -127,29 +121,18 @@ func finish(p *glua.FunctionProto, s *scopes) *script.Error {
 	return nil
 }
 
-func patchTailCalls(p *glua.FunctionProto) {
-	for pc := 0; pc < len(p.Code); pc++ {
-		switch int(p.Code[pc] >> opcodeShift) {
-		case glua.OP_TAILCALL:
-			p.Code[pc] = p.Code[pc]&(1<<opcodeShift-1) | uint32(glua.OP_CALL)<<opcodeShift
-		case glua.OP_CLOSURE: // the words after it say where its variables are
-			pc += int(p.FunctionPrototypes[p.Code[pc]&maskBx].NumUpvalues)
-		}
-	}
-}
-
-// protoSize estimates the bytes that p holds.
-func protoSize(p *glua.FunctionProto) int {
+// Size estimates the bytes that p holds.
+func Size(p *vm.FunctionProto) int {
 	const fixed, local, upvalue = 400, 48, 32
 	size := fixed + local*len(p.DbgLocals) + upvalue*len(p.DbgUpvalues) + 4*len(p.Code) + 8*len(p.DbgSourcePositions) + 8*len(p.FunctionPrototypes)
 	for _, constant := range p.Constants {
 		size += 16 + 16 + 16 // two slices' elements, and the boxed value
-		if s, ok := constant.(glua.LString); ok {
+		if s, ok := constant.(vm.LString); ok {
 			size += len(s)
 		}
 	}
 	for _, inner := range p.FunctionPrototypes {
-		size += protoSize(inner)
+		size += Size(inner)
 	}
 	return size
 }
@@ -223,4 +206,51 @@ func quoteToken(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return "'" + text + "'"
+}
+
+// NoEntrypoint is the error of a script without one.
+func NoEntrypoint(name string) *script.Error {
+	return script.Errorf(script.Script, "",
+		"the script defines no global function %q; define it or set the entrypoint", name)
+}
+
+// DefinesOnly reports whether what a wrapped chunk gives is the same each time and
+// cannot change.
+func DefinesOnly(chunk *vm.FunctionProto) bool {
+	for pc := 0; pc < len(chunk.Code); pc++ {
+		switch chunk.Code[pc].Op() {
+		case glua.OP_MOVE, glua.OP_MOVEN, glua.OP_LOADK, glua.OP_LOADBOOL, glua.OP_LOADNIL,
+			glua.OP_GETGLOBAL, glua.OP_GETTABLEKS, glua.OP_CLOSE, glua.OP_RETURN:
+		case glua.OP_CLOSURE:
+			fn := chunk.ClosureAt(pc)
+			if len(assignedUpvalues(fn)) > 0 {
+				return false
+			}
+			pc += fn.NumUpvalues
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// assignedUpvalues returns which variables of the functions around it p assigns to,
+// or a function within it.
+func assignedUpvalues(p *vm.FunctionProto) map[int]bool {
+	assigned := map[int]bool{}
+	for pc := 0; pc < len(p.Code); pc++ {
+		switch p.Code[pc].Op() {
+		case glua.OP_SETUPVAL:
+			assigned[p.Code[pc].B()] = true
+		case glua.OP_CLOSURE:
+			fn := p.ClosureAt(pc)
+			for i := range assignedUpvalues(fn) {
+				if where := p.Code[pc+1+i]; where.Op() == glua.OP_GETUPVAL {
+					assigned[where.B()] = true
+				}
+			}
+			pc += fn.NumUpvalues
+		}
+	}
+	return assigned
 }

@@ -1,4 +1,4 @@
-package lua
+package quantity
 
 import (
 	"fmt"
@@ -24,11 +24,11 @@ func TestQuantities(t *testing.T) {
 		}
 		return s + suffixes[r.IntN(len(suffixes))]
 	}
-	huge := func(q *quantity) bool { return q.at(min(q.exponent, 0)).BitLen() > 60+4*max(-q.exponent, 0) } // which Kubernetes bounds, mostly
+	huge := func(q *Quantity) bool { return q.at(min(q.exponent, 0)).BitLen() > 60+4*max(-q.exponent, 0) } // which Kubernetes bounds, mostly
 	for range 20_000 {
 		a, b := text(), text()
 		theirs, err := resource.ParseQuantity(a)
-		ours, ourErr := parseQuantity(a)
+		ours, ourErr := Parse(a)
 		if (err == nil) != (ourErr == nil) {
 			t.Fatalf("%s: %v here, %v there", a, ourErr, err)
 		}
@@ -47,24 +47,24 @@ func TestQuantities(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		ourSecond, err := parseQuantity(b)
+		ourSecond, err := Parse(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if huge(ourSecond) {
 			continue
 		}
-		if got, want := ours.cmp(ourSecond), theirs.Cmp(second); got != want {
+		if got, want := ours.Cmp(ourSecond), theirs.Cmp(second); got != want {
 			t.Fatalf("%s and %s compare as %d here, %d there", a, b, got, want)
 		}
 		theirs.Add(second)
-		ours.add(ourSecond)
+		ours.Add(ourSecond)
 		if theirs.String() != ours.String() {
 			t.Fatalf("%s + %s is %s here, %s there", a, b, ours, theirs.String())
 		}
 	}
 	for _, text := range []string{"", "-", "1..2", "--1", "e3", "1e1000000", ".", "1e", "٣"} {
-		if q, err := parseQuantity(text); err == nil {
+		if q, err := Parse(text); err == nil {
 			t.Errorf("%q is %s", text, q)
 		}
 	}

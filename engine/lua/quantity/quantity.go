@@ -1,27 +1,30 @@
-package lua
+// Package quantity adds amounts of resources as Kubernetes does, exactly, without its libraries.
+package quantity
 
 import (
 	"errors"
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 )
 
-// quantity is an amount of a resource of Kubernetes, exactly: amount * 10^exponent.
-type quantity struct {
+// Quantity is an amount of a resource of Kubernetes, exactly: amount * 10^exponent.
+type Quantity struct {
 	amount   big.Int
 	exponent int
-	family   quantityFamily
+	family   form
 }
 
-// quantityFamily is how a quantity is written.
-type quantityFamily uint8
+// form is how a quantity is written.
+type form uint8
 
 const (
-	noFamily    quantityFamily = iota // of a sum of nothing
-	decimalSI                         // 100m, 2, 3k
-	binarySI                          // 64Mi
-	decimalPlus                       // 3e6
+	noFamily    form = iota // of a sum of nothing
+	decimalSI               // 100m, 2, 3k
+	binarySI                // 64Mi
+	decimalPlus             // 3e6
 )
 
 // suffixes of quantities, by powers of 1000 or 1024.
@@ -40,8 +43,8 @@ const (
 
 var errQuantity = errors.New("is no quantity: want one such as 100m, 2 or 64Mi")
 
-// parseQuantity reads a quantity as Kubernetes does.
-func parseQuantity(text string) (*quantity, error) {
+// Parse reads a quantity as Kubernetes does.
+func Parse(text string) (*Quantity, error) {
 	if len(text) > maxQuantityText {
 		return nil, errQuantity
 	}
@@ -50,12 +53,12 @@ func parseQuantity(text string) (*quantity, error) {
 		return nil, errQuantity
 	}
 	end := 0
-	for end < len(rest) && (isDigit(rest[end]) || rest[end] == '.') {
+	for end < len(rest) && (numeral.IsDigit(rest[end]) || rest[end] == '.') {
 		end++
 	}
 	number, suffix := rest[:end], rest[end:]
 	whole, fraction, _ := strings.Cut(number, ".")
-	q := &quantity{exponent: -len(fraction)}
+	q := &Quantity{exponent: -len(fraction)}
 	if _, ok := q.amount.SetString(whole+fraction, 10); !ok || strings.Contains(fraction, ".") {
 		return nil, errQuantity
 	}
@@ -70,7 +73,7 @@ func parseQuantity(text string) (*quantity, error) {
 }
 
 // scale applies a suffix; ok is false if there is no such suffix.
-func (q *quantity) scale(suffix string) (ok bool) {
+func (q *Quantity) scale(suffix string) (ok bool) {
 	if power, ok := binarySuffixes[suffix]; ok {
 		q.family = binarySI
 		q.amount.Lsh(&q.amount, uint(10*power)) //nolint:gosec // at most 60
@@ -95,7 +98,7 @@ func (q *quantity) scale(suffix string) (ok bool) {
 }
 
 // round rounds what is smaller than a nano up, away from zero.
-func (q *quantity) round() {
+func (q *Quantity) round() {
 	if q.exponent < nano {
 		divisor := power10(nano - q.exponent)
 		var rest big.Int
@@ -110,12 +113,12 @@ func (q *quantity) round() {
 func power10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // at returns the amount in units of 10^exponent, which is not larger than that of q.
-func (q *quantity) at(exponent int) *big.Int {
+func (q *Quantity) at(exponent int) *big.Int {
 	return new(big.Int).Mul(&q.amount, power10(max(q.exponent-exponent, 0)))
 }
 
-// add adds another quantity. The sum is written as the first one that is not zero.
-func (q *quantity) add(other *quantity) {
+// Add adds another quantity. The sum is written as the first one that is not zero.
+func (q *Quantity) Add(other *Quantity) {
 	if q.amount.Sign() == 0 {
 		q.family = other.family
 	}
@@ -124,14 +127,14 @@ func (q *quantity) add(other *quantity) {
 	q.exponent = exponent
 }
 
-// cmp compares two quantities.
-func (q *quantity) cmp(other *quantity) int {
+// Cmp compares two quantities.
+func (q *Quantity) Cmp(other *Quantity) int {
 	exponent := min(q.exponent, other.exponent)
 	return q.at(exponent).Cmp(other.at(exponent))
 }
 
 // String returns the canonical form, as Kubernetes writes it.
-func (q *quantity) String() string {
+func (q *Quantity) String() string {
 	if q.amount.Sign() == 0 {
 		return "0"
 	}
@@ -168,7 +171,7 @@ func (q *quantity) String() string {
 }
 
 // binary returns the form with a binary suffix; ok is false for small amounts, and those with a fraction.
-func (q *quantity) binary() (text string, ok bool) {
+func (q *Quantity) binary() (text string, ok bool) {
 	amount := q.at(0)
 	if q.exponent < 0 {
 		var rest big.Int

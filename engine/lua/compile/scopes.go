@@ -1,4 +1,4 @@
-package lua
+package compile
 
 import (
 	glua "github.com/yuin/gopher-lua"
