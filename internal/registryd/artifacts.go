@@ -35,6 +35,9 @@ func (a Artifacts) open(modes tlsfiles.Modes, log *slog.Logger) (registry.Artifa
 		if a.Credentials != "" {
 			return nil, script.Errorf(script.Invalid, "--artifact-registry-credentials", "needs --artifact-registries, which says for which hosts")
 		}
+		if a.PlainHTTP {
+			return nil, script.Errorf(script.Invalid, "--artifact-plain-http", "needs --artifact-registries, which says for which hosts")
+		}
 		return nil, nil
 	}
 	cfg := artifact.Config{Registries: a.Registries, PlainHTTP: a.PlainHTTP}

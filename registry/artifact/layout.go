@@ -71,8 +71,13 @@ func pull(ctx context.Context, from *remote.Repository, engine string) ([]byte, 
 	}
 	defer body.Close() //nolint:errcheck // only read
 	text, err := content.ReadAll(body, layer)
-	if err != nil || how == bare {
-		return text, err
+	switch {
+	case err != nil:
+		return nil, err
+	case script.IsText(engine, text):
+		return nil, script.Errorf(script.Invalid, field, "the artifact's layer is not the gzip archive that it says it is")
+	case how == bare:
+		return text, nil
 	}
 	return moduleOf(text, how)
 }

@@ -67,6 +67,7 @@ func TestLayouts(t *testing.T) {
 		"dot":           {"wasm", imgConfig, []artifacttest.Blob{{Type: tarLayer, Content: image(artifacttest.File{Name: "./plugin.wasm", Content: module})}}, module, ""},
 		"rego":          {"rego", imgConfig, []artifacttest.Blob{{Type: gzipLayer, Content: bundle}}, bundle, ""},
 		"rego-wasm":     {"rego", imgConfig, []artifacttest.Blob{{Type: wasmLayer, Content: module}}, nil, "one layer " + gzipLayer},
+		"rego-text":     {"rego", imgConfig, []artifacttest.Blob{{Type: gzipLayer, Content: []byte("package p")}}, nil, "not the gzip archive"},
 		"two-layers":    {"wasm", imgConfig, []artifacttest.Blob{{Type: wasmLayer, Content: module}, {Type: gzipLayer, Content: bundle}}, nil, "has 2 layers"},
 		"zstd":          {"wasm", imgConfig, []artifacttest.Blob{{Type: tarLayer + "+zstd", Content: module}}, nil, "is of the type"},
 		"no-plugin":     {"wasm", imgConfig, []artifacttest.Blob{{Type: gzipLayer, Content: bundle}}, nil, "no file plugin.wasm"},
