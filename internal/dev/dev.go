@@ -20,20 +20,22 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	"github.com/scriptorium-dev/scriptorium/internal/version"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Config of a run.
 type Config struct {
-	Scripts string // folder of manifests
-	State   string // folder that everything is kept in
-	Agents  int
-	Gates   string   // file, as that of registryd --gates; "" for none
-	Workers []string // see local.WithWorkers
-	Out     io.Writer
-	Debug   debugsock.Options
-	Log     *slog.Logger
+	Scripts   string // folder of manifests
+	State     string // folder that everything is kept in
+	Agents    int
+	Gates     string              // file, as that of registryd --gates; "" for none
+	Artifacts registryd.Artifacts // that publishes may name
+	Workers   []string            // see local.WithWorkers
+	Out       io.Writer
+	Debug     debugsock.Options
+	Log       *slog.Logger
 }
 
 const (
@@ -63,7 +65,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	silence := sync.OnceFunc(progress.stop)
 	defer silence()
 	progress.waitFor("starting etcd, NATS, a registry and %d agents", cfg.Agents)
-	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...), local.WithGates(cfg.Gates))
+	stack, err := local.Start(ctx, cfg.State, cfg.Agents, cfg.Log, local.WithWorkers(cfg.Workers...), local.WithGates(cfg.Gates), local.WithArtifacts(cfg.Artifacts))
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type Stack struct {
 	change     func(*agentd.Config)    // of agents; may be nil
 	configure  func(*registryd.Config) // of the registry; may be nil
 	gates      string
+	artifacts  registryd.Artifacts
 	etcd       *embedded.Etcd
 	nats       *embedded.NATS
 	natsPort   int // kept, so that NATS comes back where clients look for it
@@ -97,6 +98,9 @@ func WithRegistry(change func(*registryd.Config)) Option {
 
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
 func WithGates(file string) Option { return func(s *Stack) { s.gates = file } }
+
+// WithArtifacts has the registry fetch sources: see registryd.Config.Artifacts.
+func WithArtifacts(a registryd.Artifacts) Option { return func(s *Stack) { s.artifacts = a } }
 
 // takeLock keeps two stacks from one folder. The lock ends with the process.
 func takeLock(path string) (*os.File, error) {
@@ -209,6 +213,7 @@ func (s *Stack) registryConfig() registryd.Config {
 		Listen:        []string{s.RegistryTarget()},
 		Security:      s.secret.registry(),
 		Gates:         s.gates,
+		Artifacts:     s.artifacts,
 		Log:           s.log.With("part", "registry"),
 		Metrics:       obs.NewMetrics(),
 	}

@@ -34,8 +34,10 @@ roles to callers. registryd identifies a caller by a client certificate
 policy and the gates again when their files change. Each insecure setting needs a flag that
 begins with --insecure, and registryd logs it.
 
---gates names the systems that may decide whether a step of a rollout passes. Nobody
-else can have registryd call an address.
+--gates names the systems that may decide whether a step of a rollout passes.
+--artifact-registries names the OCI registries that registryd fetches WebAssembly modules
+and Rego bundles from when a publish names one (artifact: oci://…). Nobody else can have
+registryd call an address.
 
 registryd serves the fleet that somebody founded at its etcd prefix with
 'registryd init'. Without a fleet it refuses all calls and says so; it looks for one
@@ -73,6 +75,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.TombstoneRetention, "tombstone-retention", 24*time.Hour, "time that a deleted script's tombstone is kept for; agents that were away for longer take a full snapshot")
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
+	cfg.Artifacts.AddFlags(flags)
 	cfg.Security.addFlags(flags)
 	cfg.Debug.AddFlags(flags)
 	options.AddFlags(flags)

@@ -57,6 +57,8 @@ type Config struct {
 	Security Security
 	// Gates is the file of the sources that steps of rollouts may ask; "" for none.
 	Gates string
+	// Artifacts says where sources may be fetched from.
+	Artifacts Artifacts
 	// AuditRetention, TombstoneRetention and CollectInterval are about what is kept.
 	AuditRetention, TombstoneRetention, CollectInterval time.Duration
 
@@ -76,16 +78,18 @@ type Daemon struct {
 	log    *slog.Logger
 	secure *secured
 	gates  *gates
-	store  *etcdstore.Store
-	space  *space
-	keys   *keys
-	fan    *fanout.Fanout
-	mirror *mirror.Mirror
-	recent *registry.Recent
-	asker  *query.Asker
-	feed   *feed.Feed
-	groups *feed.Groups
-	fleet  *fleet.Fleet
+	// artifacts is nil if no source is fetched.
+	artifacts registry.Artifacts
+	store     *etcdstore.Store
+	space     *space
+	keys      *keys
+	fan       *fanout.Fanout
+	mirror    *mirror.Mirror
+	recent    *registry.Recent
+	asker     *query.Asker
+	feed      *feed.Feed
+	groups    *feed.Groups
+	fleet     *fleet.Fleet
 	// The timeline of events: recorder stores them, and hub follows them.
 	timeline *timeline.Timeline
 	recorder *timeline.Recorder
@@ -154,6 +158,10 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	artifacts, err := cfg.Artifacts.open(cfg.Security.modes(), cfg.Log)
+	if err != nil {
+		return nil, err
+	}
 	seconds := newEtcdMetrics()
 	if err := cfg.Metrics.Register(seconds); err != nil {
 		return nil, fmt.Errorf("register the metrics of etcd: %w", err)
@@ -167,7 +175,7 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d := &Daemon{
-		log: cfg.Log, secure: secure, gates: gates, store: store, space: &space{store: store},
+		log: cfg.Log, secure: secure, gates: gates, artifacts: artifacts, store: store, space: &space{store: store},
 		keys: &keys{store: store, own: secure.sealer.KeyID()}, cancel: cancel,
 		founded: make(chan struct{}), failed: make(chan error, 1),
 	}

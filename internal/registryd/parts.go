@@ -124,7 +124,7 @@ func (d *Daemon) registry(cfg Config, m *metrics) *registry.Registry {
 	}
 	return registry.New(registry.Config{
 		Store: d.store, Checkup: d.store, Copies: fanout.NewCopies(d.fan, d.mirror.Fleet, d.fleet.Connected), Trusted: d.secure.sealer.Keyring(), Recent: d.recent, Engines: checkers, OnWrite: m.wrote, Space: d.space.check,
-		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Clock: cfg.Clock, OnQuota: d.noteQuota,
+		Publishers: d.secure.tenantKeys.Roots, Gates: d.gates, Artifacts: d.artifacts, Clock: cfg.Clock, OnQuota: d.noteQuota,
 	})
 }
 

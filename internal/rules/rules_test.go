@@ -176,6 +176,8 @@ func TestOwners(t *testing.T) {
 		"github.com/yuin/gopher-lua":         {"engine/lua"},
 		"github.com/open-policy-agent/opa":   {"engine/rego"},
 		"github.com/hashicorp/golang-lru":    {"agent/cache", "registry"},
+		"github.com/opencontainers":          {"registry/artifact", "internal/artifacttest"},
+		"oras.land/oras-go":                  {"registry/artifact", "internal/artifacttest"}, // which alone knows what may be connected to
 		"sigs.k8s.io/controller-runtime":     {"operator", "internal/operatord", "deploy/validate", "e2e"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing", "internal/otlplogs", "internal/otelenv", "agent/decisionlog/otlpsink"},
 		"go.opentelemetry.io/otel/exporters": {"internal/tracing", "internal/otlplogs"},

@@ -204,7 +204,7 @@ func whyUpdate(m *manifest.Manifest, r *script.Release) string {
 	if !ok {
 		latest = r.Active
 	}
-	if latest.Digest != script.DigestOf(m.Source) {
+	if m.Settings.Artifact == "" && latest.Digest != script.DigestOf(m.Source) {
 		return "the source differs: scriptctl diff -f " + m.File
 	}
 	return "the settings differ: scriptctl diff -f " + m.File

@@ -86,7 +86,7 @@ func (a *app) diff(ctx context.Context, name script.Name, from, to uint64) error
 	if err != nil {
 		return about(newRef.String(), err)
 	}
-	text := unified(oldRef.String(), before.Source, newRef.String(), after.Source)
+	text := sourceDiff(oldRef.String(), &before, newRef.String(), &after)
 	settings := unified(oldRef.String()+" settings", settingsText(before.Spec), newRef.String()+" settings", settingsText(after.Spec))
 	view := diffView{Script: name.String(), From: from, To: to, Diff: text, Settings: settings}
 	if before.Entrypoint != after.Entrypoint {

@@ -95,7 +95,7 @@ func diffManifest(ctx context.Context, client *registryclient.Client, m *manifes
 	release, err := client.Get(ctx, m.Name)
 	if script.KindOf(err) == script.NotFound {
 		v.State = "new"
-		v.Diff = unified("/dev/null", nil, sourceName(m), m.Source)
+		v.Diff = manifestDiff("/dev/null", new(script.Edition), m)
 		v.Changes = changesOf(nil, declared(m))
 		return v, nil
 	}
@@ -119,7 +119,7 @@ func diffManifest(ctx context.Context, client *registryclient.Client, m *manifes
 			}
 		}
 	}
-	v.Diff = unified(ref.String(), latest.Source, sourceName(m), m.Source)
+	v.Diff = manifestDiff(ref.String(), &latest, m)
 	v.Changes = changesOf(current(&release, &latest), declared(m))
 	if v.Diff != "" || len(v.Changes) > 0 {
 		v.State = "different"

@@ -150,7 +150,7 @@ func (a *app) publishAll(ctx context.Context, manifests []manifest.Manifest, o *
 		request.Write, request.DryRun, request.LiftHold = write, o.dryRun, o.lift
 		published, err := publish(ctx, client, &request)
 		if err != nil && o.dryRun && awaitsLibrary(m, manifests, err) {
-			view := publishView{Script: m.Name.String(), Outcome: "would be published", Digest: script.DigestOf(m.Source), File: m.File, Line: m.Line}
+			view := publishView{Script: m.Name.String(), Outcome: "would be published", Digest: digestOf(m), File: m.File, Line: m.Line}
 			view.Warnings = []string{"it requires libraries that are published with it, so the registry did not check it"}
 			views = append(views, view)
 			a.printPublished(&view)

@@ -115,7 +115,8 @@ type sourceView struct {
 	Script string `json:"script"`
 	versionView
 	specView
-	Source string `json:"source"`
+	Source string `json:"source,omitempty"` // if it is text
+	Binary []byte `json:"sourceBase64,omitempty"`
 }
 
 func (a *app) getVersion(ctx context.Context, client *registryclient.Client, ref script.Ref, source bool) error {
@@ -123,7 +124,17 @@ func (a *app) getVersion(ctx context.Context, client *registryclient.Client, ref
 	if err != nil {
 		return about(ref.String(), err)
 	}
-	v := sourceView{Script: ref.Name.String(), versionView: viewOfVersion(&e.Version), specView: viewOfSpec(e.Spec), Source: string(e.Source)}
+	v := sourceView{Script: ref.Name.String(), versionView: viewOfVersion(&e.Version), specView: viewOfSpec(e.Spec)}
+	if isText(&e) {
+		v.Source = string(e.Source)
+	} else {
+		v.Binary = e.Source
+	}
+	if source {
+		if err := a.forTerminal(&e); err != nil {
+			return err
+		}
+	}
 	return a.print(v, func(w io.Writer) {
 		if source {
 			_, _ = w.Write(e.Source) // as it is, for a file
@@ -148,6 +159,9 @@ func (v *specView) rows() [][]string {
 	}
 	if v.Log != nil {
 		rows = append(rows, []string{"decision log:", plain(v.Log.Decisions.String())})
+	}
+	if v.Artifact != "" {
+		rows = append(rows, []string{"artifact:", plain(v.Artifact)})
 	}
 	if v.Library {
 		rows = append(rows, []string{"library:", "yes"})

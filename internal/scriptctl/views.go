@@ -64,12 +64,13 @@ type specView struct {
 	// Libraries are what the version has of other scripts.
 	Libraries []libraryView `json:"libraries,omitempty"`
 	Personal  *personalView `json:"personal,omitempty"`
+	Artifact  string        `json:"artifact,omitempty"` // where the source came from
 }
 
 func viewOfSpec(s script.Spec) specView {
 	return specView{
 		Event: s.Trigger.Event, Trigger: viewOfTrigger(s.Trigger), OnError: viewOfOnError(s.OnError), Log: viewOfLog(s.Decisions), Limits: viewOfLimits(s.Limits.OrDefaults()), Config: plainJSON(s.Config), Tests: viewOfTests(s.Tests),
-		Library: s.Library, Libraries: viewOfLibraries(s.Libraries), Personal: viewOfPersonal(s.Personal),
+		Library: s.Library, Libraries: viewOfLibraries(s.Libraries), Personal: viewOfPersonal(s.Personal), Artifact: s.Artifact,
 	}
 }
 

@@ -39,6 +39,9 @@ const (
 	promtool   = "promtool"
 )
 
+// distribution is an OCI registry.
+const distribution = "distribution"
+
 // apiServer is the program with the API server and kubectl in it.
 const apiServer = "kube-apiserver"
 
@@ -47,7 +50,7 @@ func Names() []string {
 	names := slices.Collect(maps.Keys(tools))
 	names = slices.AppendSeq(names, maps.Keys(servers))
 	slices.Sort(names)
-	return append([]string{apiServer, prometheus, promtool}, names...)
+	return append([]string{apiServer, prometheus, promtool, distribution}, names...)
 }
 
 // lookUp returns the program with the name.
@@ -57,6 +60,9 @@ func lookUp(root, name string) (program, error) {
 	}
 	if name == prometheus || name == promtool {
 		return ofPrometheus(root, name)
+	}
+	if name == distribution {
+		return ofDistribution(root)
 	}
 	if pkg, ok := servers[name]; ok {
 		version, err := required(root, pkg)
@@ -103,6 +109,13 @@ func ofPrometheus(root, name string) (program, error) {
 		flags:  []string{"-ldflags", "-s -w", "-tags", "remove_all_sd"},
 		notice: ": this takes some minutes, once",
 	}, err
+}
+
+// ofDistribution is the OCI registry without the stores of clouds.
+func ofDistribution(root string) (program, error) {
+	dir := filepath.Join(root, toolsModule, distribution)
+	inputs, err := contents(filepath.Join(dir, "*.*"))
+	return program{name: distribution, dir: dir, pkg: ".", inputs: inputs, flags: []string{"-ldflags", "-s -w"}}, err
 }
 
 // contents returns the names and contents of the files that a pattern matches.
