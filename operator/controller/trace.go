@@ -36,7 +36,7 @@ func (t *traced) of(ls *v1alpha1.LuaScript) {
 func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) (_ context.Context, end func(error)) {
 	t := &x.m.trace
 	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("k8s.namespace.name", x.ls.Namespace), attribute.String("scriptorium.luascript", x.ls.Name),
+		attribute.String("k8s.namespace.name", x.ls.Namespace), attribute.String("scriptorium.kind", string(x.kind)),
 		attribute.String("scriptorium.tenant", tracecontext.Text(x.name.Tenant)), attribute.String("scriptorium.script", x.name.Script),
 		attribute.Int64("scriptorium.generation", x.ls.Generation), attribute.String("scriptorium.action", string(action)),
 	)}
@@ -47,7 +47,7 @@ func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) 
 		options = append(options, trace.WithTimestamp(x.m.seenAt))
 	}
 	t.attempts++
-	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.edit.Caller()), "reconcile LuaScript", options...)
+	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.edit.Caller()), "reconcile "+string(x.kind), options...)
 	return ctx, func(err error) {
 		t.span, t.done = span.SpanContext(), time.Now()
 		if err != nil {
