@@ -33,9 +33,6 @@ func All() []Kind { return []Kind{Script, LuaScript} }
 // Lower is the kind in lower case, as owners and logs have it.
 func (k Kind) Lower() string { return strings.ToLower(string(k)) }
 
-// Plural is the name of the resource, as paths and permissions have it.
-func (k Kind) Plural() string { return k.Lower() + "s" }
-
 // Owner is who an object of the kind is, as the owner of its script in the registry.
 func (k Kind) Owner(namespace, name string) string {
 	prefix := script.LuaScriptOwner

@@ -19,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 func main() {
