@@ -131,6 +131,7 @@ func (g *generator) manifests() (object, error) {
 	}
 	spec := properties(scripts, "spec")
 	spec["sourceFile"] = object{"type": "string", "description": "A file with the source, beside the manifest. A Kubernetes cluster does not accept this field."}
+	spec["artifact"] = object{"type": "string", "description": "A WebAssembly module or a bundle of policies: a file beside the manifest, or oci://...@sha256:... . A Kubernetes cluster accepts only the latter."}
 	one := []any{}
 	for _, name := range []string{"source", "script", "sourceFile", "artifact"} {
 		one = append(one, object{"required": []any{name}})

@@ -101,7 +101,14 @@ func TestReferenceExamplesApply(t *testing.T) {
 	}
 }
 
-var isScript = regexp.MustCompile(`(?m)^kind: (Lua)?Script$`)
+var (
+	isScript     = regexp.MustCompile(`(?m)^kind: (Lua)?Script$`)
+	artifactFile = regexp.MustCompile(`(?m)^  artifact: [^o]`)
+)
+
+// forClusters reports whether a text is a Script or LuaScript, without an artifact in a file: such a file is
+// for scriptctl alone, and has to be built first.
+func forClusters(text []byte) bool { return isScript.Match(text) && !artifactFile.Match(text) }
 
 // manifests returns every Script and LuaScript of the documentation and the examples, by where it is.
 func manifests(t *testing.T) map[string]string {
@@ -116,14 +123,14 @@ func manifests(t *testing.T) map[string]string {
 			case ".md":
 				text, err := os.ReadFile(path)
 				for _, m := range block.FindAllSubmatch(text, -1) {
-					if isScript.Match(m[1]) {
+					if forClusters(m[1]) {
 						all[path+":\n"+string(m[1])] = string(m[1])
 					}
 				}
 				return err
 			case ".yaml":
 				text, err := os.ReadFile(path)
-				if isScript.Match(text) {
+				if forClusters(text) {
 					all[path] = string(text)
 				}
 				return err
