@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -40,6 +41,9 @@ func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) 
 		attribute.String("scriptorium.tenant", tracecontext.Text(x.name.Tenant)), attribute.String("scriptorium.script", x.name.Script),
 		attribute.Int64("scriptorium.generation", x.ls.Generation), attribute.String("scriptorium.action", string(action)),
 	)}
+	if x.kind == kinds.LuaScript { // dashboards from before there was another kind look for it
+		options = append(options, trace.WithAttributes(attribute.String("scriptorium.luascript", x.ls.Name)))
+	}
 	switch {
 	case restores:
 		options = append(options, trace.WithNewRoot(), trace.WithAttributes(attribute.Bool("scriptorium.restores", true)))
