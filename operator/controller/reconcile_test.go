@@ -91,7 +91,7 @@ func newWorld(t *testing.T, funcs interceptor.Funcs) *world {
 	}
 	w := &world{t: t, events: &recorder{events.NewFakeRecorder(1000), t, map[string]string{}}}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(tenant, ls).
-		WithStatusSubresource(tenant, ls).WithInterceptorFuncs(funcs).Build()
+		WithStatusSubresource(tenant, ls, &v1alpha1.Script{}).WithInterceptorFuncs(funcs).Build()
 	w.restart(0)
 	return w
 }
