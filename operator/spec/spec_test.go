@@ -40,7 +40,8 @@ func config(json string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Ra
 
 func TestWanted(t *testing.T) {
 	plain := spec.Wanted{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(source), Entrypoint: "handle", Enabled: true,
+		Engine: script.EngineLua,
+		Name:   script.Name{Tenant: "acme", Script: "route"}, Source: []byte(source), Entrypoint: "handle", Enabled: true,
 		Owner: "luascript/shop/route", SourceField: "spec.source",
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte(source))
@@ -146,7 +147,7 @@ var luaScriptFaults = []struct {
 	change func(*v1alpha1.LuaScript)
 	want   string // all the words
 }{
-	{func(ls *v1alpha1.LuaScript) { ls.Spec.Source = nil }, "spec.source: is missing: add one of source (plain text) and script (base64)"},
+	{func(ls *v1alpha1.LuaScript) { ls.Spec.Source = nil }, "spec.source: is missing: add one of source (plain text), script (base64) and artifact (in an OCI registry)"},
 	{func(ls *v1alpha1.LuaScript) { ls.Spec.Script = new("eA==") }, "spec.script: there is spec.source as well: keep one of the two"},
 	{
 		func(ls *v1alpha1.LuaScript) { ls.Spec.Source, ls.Spec.Script = nil, new("no base64!") },
