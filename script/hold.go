@@ -6,11 +6,15 @@ import (
 	"time"
 )
 
-// HoldAnnotation on a LuaScript holds its script, for the reason that is its value.
+// HoldAnnotation on a Script or LuaScript holds its script, for the reason that is its value.
 const HoldAnnotation = "scriptorium.dev/hold"
 
-// LuaScriptOwner begins the owners that are LuaScripts: their namespace and name follow.
-const LuaScriptOwner = "luascript/"
+// ScriptOwner and LuaScriptOwner begin the owners that are objects of these kinds in Kubernetes: their
+// namespace and name follow.
+const (
+	ScriptOwner    = "script/"
+	LuaScriptOwner = "luascript/"
+)
 
 // Hold is a person's decision that a script stays at its active version. Publishing stores
 // new versions beside it, and never lifts it.
@@ -107,7 +111,7 @@ func (r *Release) HowToLift() string {
 	switch owner := r.HoldOwner(); {
 	case owner == "":
 		return lift
-	case strings.HasPrefix(owner, LuaScriptOwner):
+	case strings.HasPrefix(owner, ScriptOwner), strings.HasPrefix(owner, LuaScriptOwner):
 		return "remove the annotation " + HoldAnnotation + " of " + owner
 	default:
 		return lift + " --owner " + owner

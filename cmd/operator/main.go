@@ -1,4 +1,4 @@
-// Command operator puts LuaScripts of a Kubernetes cluster into a registry, and says in
+// Command operator puts scripts of a Kubernetes cluster into a registry, and says in
 // their status how far they have come.
 package main
 

@@ -51,10 +51,10 @@ func configured(t *testing.T) map[string]string {
 		Data       map[string]string `json:"data"`
 	}
 	read(t, "argocd-cm.yaml", &patch)
-	if len(patch.Data) != 2 {
+	if len(patch.Data) != 3 {
 		t.Errorf("argocd-cm.yaml has %d health checks, want one for each kind", len(patch.Data))
 	}
-	return map[string]string{"LuaScript": patch.Data[prefix+"LuaScript"], "ScriptTenant": patch.Data[prefix+"ScriptTenant"]}
+	return map[string]string{"Script": patch.Data[prefix+"Script"], "LuaScript": patch.Data[prefix+"LuaScript"], "ScriptTenant": patch.Data[prefix+"ScriptTenant"]}
 }
 
 // TestHealth runs what argocd-cm.yaml has for an object's kind, as Argo CD does: the chunk

@@ -1,4 +1,4 @@
--- The health of a LuaScript or a ScriptTenant, for Argo CD. The conditions are those of
+-- The health of a Script, a LuaScript or a ScriptTenant, for Argo CD. The conditions are those of
 -- kstatus: Stalled is Degraded, Reconciling is Progressing, Ready is Healthy.
 local status = obj.status or {}
 local hs = { status = "Progressing", message = "Waiting for the operator to reconcile this generation" }

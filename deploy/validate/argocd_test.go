@@ -38,7 +38,7 @@ func TestTheHealthChecksOfArgoCD(t *testing.T) {
 		t.Fatal(err)
 	}
 	const prefix = "resource.customizations.health.scriptorium.dev_"
-	if config.Data["url"] == "" || config.Data[prefix+"LuaScript"] == "" || config.Data[prefix+"ScriptTenant"] == "" {
+	if config.Data["url"] == "" || config.Data[prefix+"Script"] == "" || config.Data[prefix+"LuaScript"] == "" || config.Data[prefix+"ScriptTenant"] == "" {
 		t.Errorf("argocd-cm has %q", config.Data)
 	}
 }

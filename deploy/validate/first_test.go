@@ -35,7 +35,7 @@ func TestTheFirstScript(t *testing.T) {
 	for name, text := range map[string]string{"NOTES.txt": notes(t), "docs/kubernetes.md": firstScript(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(func() { // while there is an operator to let go of them
-				args := []string{"delete", "--ignore-not-found", "--timeout=1m", "luascript/hello", "scripttenant/acme"}
+				args := []string{"delete", "--ignore-not-found", "--timeout=1m", "script/hello", "luascript/hello", "scripttenant/acme"}
 				if _, _, err := env.Kubectl(context.Background(), "", args...); err != nil {
 					t.Error(err)
 				}

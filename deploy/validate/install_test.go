@@ -171,6 +171,9 @@ func rights(t *testing.T, e *testenv.Env) {
 		may                                         bool
 	}{
 		{"operator", "watch", ours, "luascripts", "", "", true},
+		{"operator", "watch", ours, "scripts", "", "", true},
+		{"operator", "patch", ours, "scripts/status", "default", "x", true},
+		{"operator", "delete", ours, "scripts", "default", "x", false},
 		{"operator", "patch", ours, "luascripts/status", "default", "x", true},
 		{"operator", "patch", ours, "scripttenants/status", "", "x", true},
 		{"operator", "update", "coordination.k8s.io", "leases", namespace, "scriptorium-operator", true},

@@ -68,6 +68,8 @@ func TestNoOtherRights(t *testing.T) {
 	want := map[string]map[string]string{
 		"ClusterRole/scriptorium-operator": {
 			"namespaces":                           "get list watch",
+			"scripts.scriptorium.dev":              "get list patch watch",
+			"scripts/status.scriptorium.dev":       "patch",
 			"luascripts.scriptorium.dev":           "get list patch watch",
 			"luascripts/status.scriptorium.dev":    "patch",
 			"scripttenants.scriptorium.dev":        "get list patch watch",

@@ -52,7 +52,7 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 // Uninstall removes what Install installed, and waits until it is gone. Scripts go
 // first, while there is an operator to take them out of the registry.
 func (c *Cluster) Uninstall(ctx context.Context, images Images) error {
-	for _, kind := range []string{"luascripts", "scripttenants"} {
+	for _, kind := range []string{"scripts", "luascripts", "scripttenants"} {
 		_, err := c.Kubectl(ctx, "", "delete", kind+".scriptorium.dev", "--all", "--all-namespaces", "--timeout=60s")
 		if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
 			return err

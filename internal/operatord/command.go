@@ -23,7 +23,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/operator/webhook"
 )
 
-// What the operator asks of the API server in a second, at most: a thousand LuaScripts
+// What the operator asks of the API server in a second, at most: a thousand objects
 // that come at once are three thousand writes and two thousand events. Priority and
 // fairness of the API server come on top.
 const (
@@ -43,8 +43,8 @@ func Command() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Put the LuaScripts of a Kubernetes cluster into a registry",
-		Long: `operator watches the LuaScripts and ScriptTenants of a Kubernetes cluster. It publishes
+		Short: "Put the scripts of a Kubernetes cluster into a registry",
+		Long: `operator watches the Scripts, LuaScripts and ScriptTenants of a Kubernetes cluster. It publishes
 them to a registry, and deletes them there when they are deleted in the cluster. Their
 status shows how many of the fleet's agents run them.
 
@@ -85,9 +85,9 @@ Every flag can be set by the environment variable behind it.`,
 	flags.StringVar(&cfg.AdminAddress, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	flags.BoolVar(&cfg.LeaderElection, "leader-elect", true, "elect a leader among several replicas")
 	flags.StringVar(&cfg.Namespace, "namespace", "", "namespace of the leader election lease and of the webhook's certificate; the pod's namespace when empty")
-	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "LuaScripts that the operator reconciles at once")
-	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a LuaScript or ScriptTenant waits for the registry. After it, the script or settings stay in the registry. 0 waits forever")
-	flags.BoolVar(&serve, "webhook", true, "serve the admission webhook, which rejects faulty LuaScripts")
+	flags.IntVar(&cfg.Concurrency, "concurrency", controller.DefaultConcurrency, "objects of each kind that the operator reconciles at once")
+	flags.DurationVar(&cfg.DeleteWait, "delete-wait", 10*time.Minute, "time that the removal of a Script, LuaScript or ScriptTenant waits for the registry. After it, the script or settings stay in the registry. 0 waits forever")
+	flags.BoolVar(&serve, "webhook", true, "serve the admission webhook, which rejects faulty scripts")
 	flags.IntVar(&hook.Port, "webhook-port", webhook.DefaultPort, "port of the webhook")
 	flags.StringVar(&hook.CertDir, "webhook-cert-dir", "", "folder with the webhook's tls.crt and tls.key, for example from cert-manager. When empty, the operator makes the certificate")
 	flags.Float32Var(&qps, "kube-qps", defaultQPS, "requests to the API server in a second, of each kind; -1 for no bound")

@@ -181,7 +181,7 @@ func newManager(cfg Config) (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(cfg.Kube, ctrl.Options{
 		Scheme: scheme,
 		Logger: log,
-		// Who changed which field takes as much memory as the LuaScripts themselves.
+		// Who changed which field takes as much memory as the objects themselves.
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // they are served with the probes
 		LeaderElection:                cfg.LeaderElection,
@@ -279,7 +279,7 @@ func (o *Operator) Ready(ctx context.Context) obs.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if !o.manager.GetCache().WaitForCacheSync(ctx) {
-		return obs.Readiness{Reason: "the LuaScripts have not been read from the API server yet"}
+		return obs.Readiness{Reason: "the objects have not been read from the API server yet"}
 	}
 	if o.webhook != nil {
 		if err := o.webhook.Ready(); err != nil {

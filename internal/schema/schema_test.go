@@ -82,7 +82,7 @@ func kindOf(name, text string) string {
 	switch {
 	case manifest.IsTestFile(name) || regexp.MustCompile(`(?m)^cases:`).MatchString(text):
 		return "test"
-	case regexp.MustCompile(`(?m)^kind: (LuaScript|ScriptTenant|ChangeSet)`).MatchString(text):
+	case regexp.MustCompile(`(?m)^kind: (Script|LuaScript|ScriptTenant|ChangeSet)\b`).MatchString(text):
 		return "manifest"
 	case regexp.MustCompile(`(?m)^lint:`).MatchString(text):
 		return "project"
@@ -155,6 +155,9 @@ func TestMistakes(t *testing.T) {
 			strings.Replace(head, "{name: a}", "{name: a, lables: {}}", 1):         false,
 			strings.Replace(head, "{name: a}", "{}", 1):                            false,
 			strings.Replace(head, "LuaScript", "LuaScrip", 1):                      false,
+			strings.Replace(head, "LuaScript", "Script", 1) + "  runtime: rego\n":  true,
+			head + "  runtime: lua\n":                                              true,
+			head + "  runtime: rego\n":                                             false,
 			strings.Replace(head, "v1alpha1", "v1", 1):                             false,
 			head + "  sourceFile: a.lua\n":                                         false,
 			head + "  limits: {instruction: 1000}\n":                               false,

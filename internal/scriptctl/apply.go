@@ -15,7 +15,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const applyLong = `Apply publishes all LuaScripts of the manifests, and values, in one transaction: either all
+const applyLong = `Apply publishes all scripts of the manifests, and values, in one transaction: either all
 of it is live in one event, or nothing changes. If a script has tests, or there is a
 rollout, all of it is one candidate.
 

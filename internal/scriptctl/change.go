@@ -204,7 +204,7 @@ func (a *app) pinCommand() *cobra.Command {
 const holdLong = `Hold keeps a script at its active version: publishing stores new versions, and does not
 change what runs, until "scriptctl release". Hold ends a candidate.
 
-A LuaScript is held by the annotation ` + script.HoldAnnotation + `, whose value is the note.`
+A Script or LuaScript is held by the annotation ` + script.HoldAnnotation + `, whose value is the note.`
 
 func (a *app) holdCommand() *cobra.Command {
 	return a.oneScript(changeFlags{}, "hold TENANT/NAME", "Keep a script at its active version, whatever is published", holdLong,

@@ -28,7 +28,7 @@ The script returns
   nil             the resource stays as it is, with its comments
 
 Resources come from files, or from standard input. If that is a ResourceList, krm is a KRM
-function for kustomize and kpt, and a functionConfig of kind LuaScript is the script.
+function for kustomize and kpt, and a functionConfig of kind Script or LuaScript is the script.
 
 With --health, the script returns a status and a message, as Argo CD's health checks do. Krm
 prints a table, and the exit code is 13 if a resource is Degraded. Without any resource to check
@@ -117,7 +117,7 @@ func (a *app) krmScript(in *krm.Input, o *krmOptions) (*manifest.Manifest, error
 	case in.Function != nil:
 		manifests, err = manifest.Parse("functionConfig", in.Function, ".")
 	default:
-		return nil, script.Errorf(script.Invalid, "--file", "is missing: name the script, or give a ResourceList whose functionConfig is a LuaScript")
+		return nil, script.Errorf(script.Invalid, "--file", "is missing: name the script, or give a ResourceList whose functionConfig is a Script or LuaScript")
 	}
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-const publishLong = `Publish makes scripts match their LuaScript manifests: source, settings, pin and
+const publishLong = `Publish makes scripts match their manifests: source, settings, pin and
 whether they are enabled. A new source becomes a version. A source that equals the
 latest version changes nothing.
 
@@ -52,7 +52,7 @@ folder, publish reads *.yaml, *.yml and *.json, but no folders below it.`
 
 const publishExample = `  scriptctl publish examples/scripts
   scriptctl publish route.yaml --note "carts go to cart-v2" --wait
-  kubectl get luascript route -o yaml | scriptctl publish -f - --dry-run`
+  kubectl get script route -o yaml | scriptctl publish -f - --dry-run`
 
 var manifestExtensions = []string{"yaml", "yml", "json"}
 

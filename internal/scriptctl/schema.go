@@ -11,7 +11,7 @@ import (
 
 const schemaLong = `Schema prints the JSON Schema of a kind of file, which editors use to complete and check it:
 
-  manifest   manifests: LuaScript, ScriptTenant and ChangeSet
+  manifest   manifests: Script, LuaScript, ScriptTenant and ChangeSet
   test       test files, such as route_test.yaml
   project    .scriptorium.yaml
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// arrivals keep when the API server's watch brought each LuaScript's latest spec: the
+// arrivals keep when the API server's watch brought each object's latest spec: the
 // time from there includes the wait in the queue. It is safe for concurrent use.
 type arrivals struct {
 	latest sync.Map // types.NamespacedName → arrival

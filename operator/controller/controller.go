@@ -1,9 +1,9 @@
-// Package controller puts LuaScripts into the registry, and says in their status how far
+// Package controller puts Scripts and LuaScripts into the registry, and says in their status how far
 // they have come on the fleet.
 //
 // A reconciliation learns what the registry has, decides on one action (Decide, which is
 // pure), takes it, and writes the status once. It is woken by changes of the
-// LuaScript, of its ScriptTenant and namespace, and by the fleet's watch; nothing is polled
+// object, of its ScriptTenant and namespace, and by the fleet's watch; nothing is polled
 // but what somebody has to change, once a minute. What one reconciliation knows is kept
 // for the next, so that most of them ask nobody: see memory.
 package controller
@@ -28,6 +28,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -52,14 +53,14 @@ type Fleet interface {
 	Subscribe(f func(fleet.Changed))
 }
 
-// Config of the controller.
+// Config of the controllers.
 type Config struct {
 	Registry Registry
 	Fleet    Fleet
-	// DeleteWait is how long the removal of a LuaScript waits for the registry, before
+	// DeleteWait is how long the removal of an object waits for the registry, before
 	// it goes and the script stays; 0 for ever.
 	DeleteWait time.Duration
-	// Concurrency is how many LuaScripts are reconciled at once; DefaultConcurrency if 0.
+	// Concurrency is how many objects of each kind are reconciled at once; DefaultConcurrency if 0.
 	Concurrency int
 	Log         *slog.Logger
 	// Metrics is where the controller's metrics are registered.
@@ -68,12 +69,13 @@ type Config struct {
 	Tracer trace.Tracer
 }
 
-// DefaultConcurrency is how many LuaScripts are reconciled at once unless it is set.
+// DefaultConcurrency is how many objects are reconciled at once unless it is set.
 // Most of the time they wait for the registry and the API server.
 const DefaultConcurrency = 16
 
-// Reconciler reconciles LuaScripts. Setup makes one.
+// Reconciler reconciles the objects of one kind. Setup makes one for each.
 type Reconciler struct {
+	kind     kinds.Kind
 	client   client.Client
 	events   events.EventRecorder
 	registry Registry
@@ -86,16 +88,15 @@ type Reconciler struct {
 	arrivals arrivals
 }
 
-// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts/status,verbs=patch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=scripts;luascripts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=scripts/status;luascripts/status,verbs=patch
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=scripttenants,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	ls := &v1alpha1.LuaScript{}
-	err := r.client.Get(ctx, req.NamespacedName, ls)
+	ls, err := r.kind.Get(ctx, r.client, req.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
@@ -128,7 +129,7 @@ func later(wait time.Duration, err error) (ctrl.Result, error) {
 // conflictWait is the time for the cache to catch up after a conflict.
 const conflictWait = 50 * time.Millisecond
 
-// reconciliation is one of one LuaScript.
+// reconciliation is one of one object.
 type reconciliation struct {
 	*Reconciler
 	ls    *v1alpha1.LuaScript
@@ -143,7 +144,7 @@ func (r *Reconciler) begin(ls *v1alpha1.LuaScript) *reconciliation {
 	x := &reconciliation{
 		Reconciler: r, ls: ls, m: r.memoryOf(ls), now: time.Now(),
 		name:  script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name},
-		owner: spec.Owner(ls.Namespace, ls.Name),
+		owner: r.kind.Owner(ls.Namespace, ls.Name),
 	}
 	arrived := r.arrivals.of(ls)
 	if arrived.IsZero() {
@@ -244,7 +245,7 @@ func (x *reconciliation) bring(ctx context.Context) (time.Duration, error) {
 
 // wanted returns what the spec says, or what is wrong with it.
 func (x *reconciliation) wanted() (*spec.Wanted, *fault) {
-	want, err := spec.FromLuaScript(x.ls)
+	want, err := spec.From(x.kind, x.ls)
 	if err != nil {
 		return nil, faultOf(err)
 	}
@@ -307,7 +308,7 @@ func (x *reconciliation) newest(ctx context.Context, have *script.Release) (*scr
 func (x *reconciliation) failed(f *fault) time.Duration {
 	x.facts.fault = f
 	wait := x.m.retry.failed(f, x.ls.Generation, x.facts.state.Session, time.Now())
-	x.log.Debug("the registry did not do it", "luascript", x.owner, "again_in", wait, "error", f.err)
+	x.log.Debug("the registry did not do it", "object", x.owner, "again_in", wait, "error", f.err)
 	return wait
 }
 
@@ -353,7 +354,7 @@ func (x *reconciliation) publish(ctx context.Context, want *spec.Wanted, action 
 	m := x.m
 	if x.wasPublished() {
 		if wait := m.restores.wait(x.now); wait > 0 {
-			x.facts.fault = contended(m.restores.times)
+			x.facts.fault = contended(x.kind, m.restores.times)
 			return wait, nil
 		}
 	}
@@ -402,7 +403,7 @@ func (x *reconciliation) done(r *script.Release, action Action) {
 	// server are in its way where they share processors.
 	m.news = append(m.news, func() { x.tell(r, action, restored) })
 	m.announce = true
-	x.log.Info("published", "luascript", x.owner, "script", r.Name, "version", wantedVersion(r), "active", activeVersion(r), "revision", r.Revision, "changes", action.Changes, "configured", action.Configured)
+	x.log.Info("published", "object", x.owner, "script", r.Name, "version", wantedVersion(r), "active", activeVersion(r), "revision", r.Revision, "changes", action.Changes, "configured", action.Configured)
 }
 
 // graceForFleet is how long the status waits for the fleet after a publish: mostly one

@@ -20,7 +20,7 @@ const (
 	Lift    Kind = "lift"    // lift the hold, whose annotation is gone
 	Await   Kind = "await"   // leave it as it is, until the registry has the tenant's settings
 	Delete  Kind = "delete"  // remove the script
-	LetGo   Kind = "letgo"   // of the LuaScript: nothing in the registry is its own
+	LetGo   Kind = "letgo"   // of the object: nothing in the registry is its own
 )
 
 // Change is one difference that a publish makes, and the reason of the event that
@@ -40,7 +40,7 @@ const (
 	Signed     Change = "Signed"     // its newest version has another signature
 )
 
-// Action is what to do about a LuaScript.
+// Action is what to do about an object.
 type Action struct {
 	Kind    Kind
 	Changes []Change // of a publish, if it is not refused
@@ -48,25 +48,25 @@ type Action struct {
 	Configured []string
 }
 
-// Situation is all that what to do about a LuaScript depends on.
+// Situation is all that what to do about an object depends on.
 type Situation struct {
 	Want  *spec.Wanted    // what the spec says; nil if that is wrong
-	Owner string          // the LuaScript as an owner of scripts
-	Hold  *string         // why the LuaScript's annotation holds the script; nil without one
+	Owner string          // the object as an owner of scripts
+	Hold  *string         // why the object's annotation holds the script; nil without one
 	Have  *script.Release // the registry's answer; nil if there is no such script
 	// Newest is what the newest version runs with, if Have does not say it; nil if nobody asked.
 	Newest   *script.Spec
-	Deleting bool // the LuaScript is being deleted
+	Deleting bool // the object is being deleted
 	Allowed  bool // its namespace may act for the tenant
 	// Bounded: the registry has had settings of the tenant. Before it does, a script would
 	// run without the bounds and the isolation that the tenant is to have.
 	Bounded bool
-	// Known: the script was published before, for this LuaScript. It then goes on,
+	// Known: the script was published before, for this object. It then goes on,
 	// whatever becomes of the tenant's settings.
 	Known bool
 }
 
-// Decide says what to do so that the registry has what a LuaScript wants.
+// Decide says what to do so that the registry has what an object wants.
 //
 // What the registry refuses is not guessed here: a script of another owner, or a pin of a
 // version that does not exist, is published all the same, and the registry says why not.

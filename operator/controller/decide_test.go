@@ -14,7 +14,8 @@ const owner = "luascript/default/route"
 // wanted is what the LuaScript wants in most cases.
 func wanted() spec.Wanted {
 	return spec.Wanted{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte("return 2"), Entrypoint: "handle",
+		Engine: script.EngineLua,
+		Name:   script.Name{Tenant: "acme", Script: "route"}, Source: []byte("return 2"), Entrypoint: "handle",
 		Enabled: true, Settings: script.Settings{HistoryLimit: 10}, Owner: owner,
 	}
 }

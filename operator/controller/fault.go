@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// fault is why a LuaScript is not what it should be.
+// fault is why an object is not what it should be.
 type fault struct {
 	err error
 	// permanent: it stays so until somebody changes something. Others go by
@@ -22,7 +23,7 @@ type fault struct {
 	word string
 }
 
-// awaiting is the fault of a LuaScript whose tenant's settings the registry does not
+// awaiting is the fault of an object whose tenant's settings the registry does not
 // have.
 func awaiting(t *v1alpha1.ScriptTenant) *fault {
 	why := ""
@@ -33,11 +34,11 @@ func awaiting(t *v1alpha1.ScriptTenant) *fault {
 		"the settings of the ScriptTenant %s are not in the registry yet%s: the script is published when they are", t.Name, why)}
 }
 
-// contended is the fault of a LuaScript whose script others change again and again.
-func contended(times int) *fault {
+// contended is the fault of an object whose script others change again and again.
+func contended(kind kinds.Kind, times int) *fault {
 	return &fault{word: "Contended", err: script.Errorf(script.Conflict, "",
-		"the script was changed behind the LuaScript's back %d times, and is put right ever more slowly: "+
-			"see in its history (scriptctl history) who does that; it may be another cluster on the same registry", times)}
+		"the script was changed behind the %s's back %d times, and is put right ever more slowly: "+
+			"see in its history (scriptctl history) who does that; it may be another cluster on the same registry", kind, times)}
 }
 
 // faultOf returns the fault that err is.

@@ -11,7 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// hold returns why the LuaScript's annotation holds the script, as a note that the registry
+// hold returns why the object's annotation holds the script, as a note that the registry
 // takes; nil without one.
 func (x *reconciliation) hold() *string {
 	why, ok := x.ls.Annotations[script.HoldAnnotation]
@@ -61,7 +61,7 @@ func (x *reconciliation) setHold(ctx context.Context, holds bool) (time.Duration
 		return x.failed(faultOf(err)), nil
 	}
 	m.learn(&release, x.facts.state.Session)
-	x.log.Info("hold", "luascript", x.owner, "script", release.Name, "held", holds, "active", release.Active.Number, "revision", release.Revision)
+	x.log.Info("hold", "object", x.owner, "script", release.Name, "held", holds, "active", release.Active.Number, "revision", release.Revision)
 	return x.bring(ctx)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// memory is what the operator knows of one LuaScript beside the object. It can be lost at
+// memory is what the operator knows of one object beside the object. It can be lost at
 // any time: then the operator asks the registry again, and at worst emits an event twice, or
 // not at all. A publish whose answer was lost has no event, either, if others changed the
 // script, or if the spec was edited and the publish reached the registry after the operator
@@ -23,11 +23,11 @@ type memory struct {
 	uid  types.UID
 	held string // the resource version that got the finalizer
 	gone bool   // the finalizer was removed, though the cache may not show it yet
-	// farewell tells of the LuaScript's end, once it is known that the finalizer was removed.
+	// farewell tells of the object's end, once it is known that the finalizer was removed.
 	farewell func()
 
 	deleting bool      // the registry may have deleted the script, without saying so
-	deleted  bool      // the script is gone from the registry, or was not the LuaScript's
+	deleted  bool      // the script is gone from the registry, or was not the object's
 	say      bool      // an event has to say that it was deleted
 	stuck    time.Time // when its deletion failed first, of those that this process tried
 
@@ -87,14 +87,14 @@ func (r *Reconciler) memoryOf(ls *v1alpha1.LuaScript) *memory {
 	return m
 }
 
-// forget forgets a LuaScript that is not there anymore.
+// forget forgets an object that is not there anymore.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	if found, ok := r.memories.LoadAndDelete(key); ok {
 		found.(*memory).sayFarewell()
 	}
 }
 
-// sayFarewell tells of the LuaScript's end, once.
+// sayFarewell tells of the object's end, once.
 func (m *memory) sayFarewell() {
 	if m.farewell != nil {
 		m.farewell()

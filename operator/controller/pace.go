@@ -2,7 +2,7 @@ package controller
 
 import "time"
 
-// A LuaScript's status is written once a second on average.
+// An object's status is written once a second on average.
 const paceInterval = time.Second
 
 // haste is the urgency of a write: it names those that wait for it.

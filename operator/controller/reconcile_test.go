@@ -25,6 +25,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -90,7 +91,7 @@ func newWorld(t *testing.T, funcs interceptor.Funcs) *world {
 	}
 	w := &world{t: t, events: &recorder{events.NewFakeRecorder(1000), t, map[string]string{}}}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(tenant, ls).
-		WithStatusSubresource(tenant, ls).WithInterceptorFuncs(funcs).Build()
+		WithStatusSubresource(tenant, ls, &v1alpha1.Script{}).WithInterceptorFuncs(funcs).Build()
 	w.restart(0)
 	return w
 }
@@ -104,7 +105,7 @@ func (w *world) restart(wait time.Duration) {
 		w.t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{
-		client: w.client, events: w.events, registry: w, fleet: w, wait: wait,
+		kind: kinds.LuaScript, client: w.client, events: w.events, registry: w, fleet: w, wait: wait,
 		log: slog.New(slog.DiscardHandler), metrics: m, tracer: noop.Tracer{},
 	}
 }

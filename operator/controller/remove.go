@@ -25,7 +25,7 @@ func (x *reconciliation) finalize(ctx context.Context) error {
 	before := x.ls.DeepCopy()
 	controllerutil.AddFinalizer(x.ls, v1alpha1.Finalizer)
 	// The patch has all finalizers, so it must not undo what others did to them.
-	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := x.client.Patch(ctx, x.kind.Object(x.ls), client.MergeFromWithOptions(x.kind.Object(before), client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
 		return errGone
 	}
@@ -36,17 +36,17 @@ func (x *reconciliation) finalize(ctx context.Context) error {
 	return nil
 }
 
-// errGone ends the reconciliation of a LuaScript that was deleted just now.
-var errGone = errors.New("the LuaScript is gone")
+// errGone ends the reconciliation of an object that was deleted just now.
+var errGone = errors.New("the object is gone")
 
-// letGo removes the finalizer: the LuaScript goes, which farewell tells of. It is kept until
+// letGo removes the finalizer: the object goes, which farewell tells of. It is kept until
 // the finalizer is known to be gone: the answer may get lost, and the event is all that is
 // left.
 func (x *reconciliation) letGo(ctx context.Context, farewell func()) error {
 	x.m.farewell = farewell
 	before := x.ls.DeepCopy()
 	controllerutil.RemoveFinalizer(x.ls, v1alpha1.Finalizer)
-	err := x.client.Patch(ctx, x.ls, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := x.client.Patch(ctx, x.kind.Object(x.ls), client.MergeFromWithOptions(x.kind.Object(before), client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (x *reconciliation) letGo(ctx context.Context, farewell func()) error {
 	return nil
 }
 
-// remove deletes the script, and lets the LuaScript go then, or when the wait for that is
+// remove deletes the script, and lets the object go then, or when the wait for that is
 // over.
 func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 	m := x.m
@@ -97,7 +97,7 @@ func (x *reconciliation) remove(ctx context.Context) (time.Duration, error) {
 // the one before it has: it may have been away together with the registry.
 const minTry = 30 * time.Second
 
-// left returns how long the LuaScript still waits for the registry, since the first
+// left returns how long the object still waits for the registry, since the first
 // attempt to delete the script failed; false if it waits for as long as it takes, or if
 // this process made no attempt that failed.
 func (x *reconciliation) left() (time.Duration, bool) {
@@ -117,7 +117,7 @@ func (x *reconciliation) left() (time.Duration, bool) {
 	return time.Until(until), true
 }
 
-// delete removes the script from the registry, if it is the LuaScript's. It returns why it
+// delete removes the script from the registry, if it is the object's. It returns why it
 // could not.
 func (x *reconciliation) delete(ctx context.Context) *fault {
 	m := x.m
@@ -148,12 +148,12 @@ func (x *reconciliation) delete(ctx context.Context) *fault {
 	return nil
 }
 
-// letGoDeleted lets the LuaScript go after its script.
+// letGoDeleted lets the object go after its script.
 func (x *reconciliation) letGoDeleted(ctx context.Context) error {
 	return x.letGo(ctx, func() {
 		if x.m.say {
 			x.note(eventDeleted, "Delete", "the script %s is gone from the registry", x.name)
-			x.log.Info("deleted", "luascript", x.owner, "script", x.name)
+			x.log.Info("deleted", "object", x.owner, "script", x.name)
 		}
 	})
 }
@@ -162,10 +162,10 @@ func (x *reconciliation) giveUp(ctx context.Context, f *fault) error {
 	return x.abandon(ctx, fmt.Sprintf("gave up after %v: %s", x.wait, f.message()))
 }
 
-// abandon lets the LuaScript go without its script.
+// abandon lets the object go without its script.
 func (x *reconciliation) abandon(ctx context.Context, why string) error {
 	return x.letGo(ctx, func() {
 		x.warn(eventAbandoned, "Delete", "the script %s may still be in the registry and on the agents (%s): scriptctl delete --force removes it", x.name, why)
-		x.log.Warn("a script is left in the registry", "luascript", x.owner, "script", x.name.String(), "why", why)
+		x.log.Warn("a script is left in the registry", "object", x.owner, "script", x.name.String(), "why", why)
 	})
 }

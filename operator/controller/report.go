@@ -94,7 +94,7 @@ func (x *reconciliation) write(ctx context.Context, before, next *v1alpha1.LuaSc
 		}
 	}
 	written := object(next)
-	err := x.client.Status().Patch(ctx, written, client.MergeFrom(object(before)))
+	err := x.client.Status().Patch(ctx, x.kind.Object(written), client.MergeFrom(x.kind.Object(object(before))))
 	x.metrics.patched(err)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (x *reconciliation) tell(r *script.Release, done Action, restored bool) {
 		for i, c := range done.Changes {
 			words[i] = string(c)
 		}
-		x.warn(eventRestored, "Publish", "the script was changed behind the LuaScript's back, and was put right (%s)", strings.Join(words, ", "))
+		x.warn(eventRestored, "Publish", "the script was changed behind the %s's back, and was put right (%s)", x.kind, strings.Join(words, ", "))
 	}
 	for _, c := range done.Changes {
 		x.note(string(c), "Publish", "%s", sayChange(c, r, done.Configured))
@@ -294,5 +294,5 @@ func (x *reconciliation) warn(reason, action, format string, args ...any) {
 }
 
 func (x *reconciliation) event(kind, reason, action, format string, args ...any) {
-	x.events.Eventf(x.ls, nil, kind, reason, action, "%s", spec.Cut(fmt.Sprintf(format, args...)))
+	x.events.Eventf(x.kind.Object(x.ls), nil, kind, reason, action, "%s", spec.Cut(fmt.Sprintf(format, args...)))
 }

@@ -23,11 +23,12 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
 	"github.com/scriptorium-dev/scriptorium/operator/fleet"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// The fields by which the cache finds LuaScripts.
+// The fields by which the cache finds objects.
 const (
 	byScript = "scriptorium.dev/script" // tenant/name
 	byTenant = "scriptorium.dev/tenant"
@@ -40,30 +41,40 @@ const (
 // own, and ends before the manager's patience with those that stop.
 const reconcileTimeout = 20 * time.Second
 
-// Setup adds the controller of LuaScripts to the manager. cfg.Fleet is not started here.
+// Setup adds the controllers of Scripts and of LuaScripts to the manager. cfg.Fleet is not started here.
 func Setup(mgr ctrl.Manager, cfg Config) error {
 	m, err := newMetrics(cfg.Metrics)
 	if err != nil {
-		return fmt.Errorf("register the metrics of LuaScripts: %w", err)
+		return fmt.Errorf("register the metrics of scripts: %w", err)
 	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = DefaultConcurrency
+	}
+	for _, kind := range kinds.All() {
+		if err := setup(mgr, kind, cfg, m); err != nil {
+			return fmt.Errorf("set up the controller of %ss: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// setup adds the controller of one kind.
+func setup(mgr ctrl.Manager, kind kinds.Kind, cfg Config, m *metrics) error {
 	r := &Reconciler{
-		client: mgr.GetClient(), events: mgr.GetEventRecorder("scriptorium-operator"),
+		kind: kind, client: mgr.GetClient(), events: mgr.GetEventRecorder("scriptorium-operator"),
 		registry: cfg.Registry, fleet: cfg.Fleet, wait: cfg.DeleteWait, log: cfg.Log, metrics: m, tracer: cfg.Tracer,
 	}
 	if r.tracer == nil {
 		r.tracer = noop.Tracer{}
 	}
-	if err := index(mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("index the LuaScripts: %w", err)
+	if err := index(mgr.GetFieldIndexer(), kind); err != nil {
+		return fmt.Errorf("index them: %w", err)
 	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = DefaultConcurrency
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named("luascript").
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(kind.Lower()).
 		// All changes wake: most reconciliations cost nothing, and what others did to the
 		// status is put right.
-		For(&v1alpha1.LuaScript{}, builder.WithPredicates(r.arrivals.watch())).
+		For(kind.New(), builder.WithPredicates(r.arrivals.watch())).
 		Watches(&v1alpha1.ScriptTenant{}, handler.EnqueueRequestsFromMapFunc(r.ofTenant), builder.WithPredicates(tenantChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.ofFleet)).
@@ -76,27 +87,23 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, maxRetry),
 		}).
 		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up the controller of LuaScripts: %w", err)
-	}
-	return nil
 }
 
-func index(fields client.FieldIndexer) error {
+func index(fields client.FieldIndexer, kind kinds.Kind) error {
 	ctx := context.Background() // the indexer only takes note of the function
 	scriptOf := func(o client.Object) []string {
-		ls := o.(*v1alpha1.LuaScript)
+		ls := kinds.Of(o)
 		return []string{script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}.String()}
 	}
-	if err := fields.IndexField(ctx, &v1alpha1.LuaScript{}, byScript, scriptOf); err != nil {
+	if err := fields.IndexField(ctx, kind.New(), byScript, scriptOf); err != nil {
 		return err
 	}
-	return fields.IndexField(ctx, &v1alpha1.LuaScript{}, byTenant, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.LuaScript).Spec.TenantID}
+	return fields.IndexField(ctx, kind.New(), byTenant, func(o client.Object) []string {
+		return []string{kinds.Of(o).Spec.TenantID}
 	})
 }
 
-// tenantChanged lets pass what may change the answer to a LuaScript: the namespaces that may
+// tenantChanged lets pass what may change the answer to an object: the namespaces that may
 // act for the tenant, and new settings of it in the registry.
 var tenantChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -117,17 +124,17 @@ func readiness(t *v1alpha1.ScriptTenant) string {
 	return string(c.Status) + c.Reason
 }
 
-// ofTenant returns the LuaScripts of a ScriptTenant.
+// ofTenant returns the objects of a ScriptTenant.
 func (r *Reconciler) ofTenant(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.find(ctx, client.MatchingFields{byTenant: o.GetName()})
 }
 
-// ofNamespace returns the LuaScripts in a namespace.
+// ofNamespace returns the objects in a namespace.
 func (r *Reconciler) ofNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.find(ctx, client.InNamespace(o.GetName()))
 }
 
-// ofFleet wakes LuaScripts when the fleet's watch has news of their scripts.
+// ofFleet wakes objects when the fleet's watch has news of their scripts.
 func (r *Reconciler) ofFleet(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.fleet.Subscribe(func(c fleet.Changed) {
 		for _, name := range c.Names {
@@ -153,18 +160,18 @@ func addBehind(queue workqueue.TypedRateLimitingInterface[reconcile.Request], re
 	}
 }
 
-// find returns requests for the LuaScripts that the cache has.
+// find returns requests for the objects that the cache has.
 func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var list v1alpha1.LuaScriptList
-	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	list, err := r.kind.List(ctx, r.client, append(options, client.UnsafeDisableDeepCopy)...)
+	if err != nil {
 		if ctx.Err() == nil {
-			r.log.Error("the LuaScripts cannot be listed from the cache", "error", err)
+			r.log.Error("the objects cannot be listed from the cache", "kind", r.kind, "error", err)
 		}
 		return nil
 	}
-	requests := make([]reconcile.Request, len(list.Items))
-	for i := range list.Items {
-		requests[i].NamespacedName = types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}
+	requests := make([]reconcile.Request, len(list))
+	for i, ls := range list {
+		requests[i].NamespacedName = types.NamespacedName{Namespace: ls.Namespace, Name: ls.Name}
 	}
 	return requests
 }

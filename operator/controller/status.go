@@ -31,10 +31,10 @@ const (
 	reasonFrozen         = "Frozen"
 )
 
-// facts are all that a LuaScript's status is made of.
+// facts are all that an object's status is made of.
 type facts struct {
 	generation int64
-	release    *script.Release // that is the LuaScript's own, as known last; nil for none
+	release    *script.Release // that is the object's own, as known last; nil for none
 	unknown    bool            // whether there is one: the registry has yet to say it
 	published  bool            // it is what the spec of that generation says
 	fault      *fault          // why there is something left to do; nil for no reason
@@ -55,7 +55,7 @@ type truth struct {
 
 // statusOf returns the status that follows from the facts. prev is the one before,
 // which tells since when conditions hold, and what the fleet was when it was known last.
-// Of a LuaScript that is being deleted, Ready holds since the first attempt failed.
+// Of an object that is being deleted, Ready holds since the first attempt failed.
 func statusOf(prev v1alpha1.LuaScriptStatus, f *facts, now time.Time) v1alpha1.LuaScriptStatus {
 	next := *prev.DeepCopy()
 	next.ObservedGeneration = f.generation

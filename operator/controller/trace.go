@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -36,10 +37,13 @@ func (t *traced) of(ls *v1alpha1.LuaScript) {
 func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) (_ context.Context, end func(error)) {
 	t := &x.m.trace
 	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("k8s.namespace.name", x.ls.Namespace), attribute.String("scriptorium.luascript", x.ls.Name),
+		attribute.String("k8s.namespace.name", x.ls.Namespace), attribute.String("scriptorium.kind", string(x.kind)),
 		attribute.String("scriptorium.tenant", tracecontext.Text(x.name.Tenant)), attribute.String("scriptorium.script", x.name.Script),
 		attribute.Int64("scriptorium.generation", x.ls.Generation), attribute.String("scriptorium.action", string(action)),
 	)}
+	if x.kind == kinds.LuaScript { // dashboards from before there was another kind look for it
+		options = append(options, trace.WithAttributes(attribute.String("scriptorium.luascript", x.ls.Name)))
+	}
 	switch {
 	case restores:
 		options = append(options, trace.WithNewRoot(), trace.WithAttributes(attribute.Bool("scriptorium.restores", true)))
@@ -47,7 +51,7 @@ func (x *reconciliation) trace(ctx context.Context, action Kind, restores bool) 
 		options = append(options, trace.WithTimestamp(x.m.seenAt))
 	}
 	t.attempts++
-	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.edit.Caller()), "reconcile LuaScript", options...)
+	ctx, span := x.tracer.Start(tracecontext.With(ctx, t.edit.Caller()), "reconcile "+string(x.kind), options...)
 	return ctx, func(err error) {
 		t.span, t.done = span.SpanContext(), time.Now()
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -81,15 +82,15 @@ func AllFaults(err error) (faults Faults, ok bool) {
 	return nil, false
 }
 
-// Locate returns the registry's answer to a write of w with the field of the LuaScript
+// Locate returns the registry's answer to a write of w with the field of the object
 // that it is about, as Faults: in the words in which the webhook would have refused it.
-// An error that is about no field of the LuaScript is returned as it is.
+// An error that is about no field of the object is returned as it is.
 func (w *Wanted) Locate(err error) error {
 	e, ok := errors.AsType[*script.Error](err)
 	if ok && e.Kind == script.Denied && e.Field == "owner" {
 		return Faults{w.taken(e)}
 	}
-	if !ok || luaScriptField(e.Field) == "" {
+	if !ok || fieldOf(e.Field) == "" {
 		return err
 	}
 	return Faults{w.locate(e)}
@@ -110,10 +111,10 @@ func (w *Wanted) taken(e *script.Error) *script.Error {
 	return &located
 }
 
-// Rival says that the owner of a script is another than the LuaScript that is it too.
+// Rival says that the owner of a script is another than the object that is it too.
 func Rival(owner string, name script.Name) string {
-	if luaScript, ok := strings.CutPrefix(owner, script.LuaScriptOwner); ok {
-		return fmt.Sprintf("the LuaScript %s is the script %s too", luaScript, name)
+	if kind, object, ok := kinds.OfOwner(owner); ok {
+		return fmt.Sprintf("the %s %s is the script %s too", kind, object, name)
 	}
 	return fmt.Sprintf("%s has the script %s too", owner, name)
 }
@@ -121,7 +122,7 @@ func Rival(owner string, name script.Name) string {
 // locate translates the registry's name of a field.
 func (w *Wanted) locate(e *script.Error) *script.Error {
 	located := *e
-	located.Field = luaScriptField(e.Field)
+	located.Field = fieldOf(e.Field)
 	if located.Field != sourceField {
 		return &located
 	}
@@ -132,8 +133,8 @@ func (w *Wanted) locate(e *script.Error) *script.Error {
 	return &located
 }
 
-// luaScriptField returns the path of what the registry calls field, or "".
-func luaScriptField(field string) string {
+// fieldOf returns the path of what the registry calls field, or "".
+func fieldOf(field string) string {
 	switch field {
 	case "source":
 		return sourceField

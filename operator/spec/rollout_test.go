@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -110,7 +111,7 @@ func TestRolloutFaults(t *testing.T) {
 			s.Tests = []v1alpha1.Test{{Name: "a", Request: config(`"` + strings.Repeat("x", 64<<10) + `"`)}}
 		},
 	} {
-		_, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
+		_, err := spec.From(kinds.LuaScript, luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -162,7 +163,7 @@ func TestTheRegistryKeepsItAsItIs(t *testing.T) {
 			}
 		},
 	} {
-		w, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
+		w, err := spec.From(kinds.LuaScript, luaScript(func(ls *v1alpha1.LuaScript) { change(&ls.Spec) }))
 		if err != nil {
 			t.Fatal(err)
 		}

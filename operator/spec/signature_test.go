@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -52,12 +53,12 @@ spec:
 			Tests:  []v1alpha1.Test{{Name: "t", Request: json(`{"a":{},"z":1}`), Expect: json(`{}`)}},
 		},
 	}
-	w, err := spec.FromLuaScript(ls)
+	w, err := spec.From(kinds.LuaScript, ls)
 	if err != nil || w.Publish().Signature != signature {
 		t.Fatalf("%v, %+v", err, w.Publish())
 	}
 	ls.Spec.Source = new("return 2")
-	_, err = spec.FromLuaScript(ls)
+	_, err = spec.From(kinds.LuaScript, ls)
 	if e := script.AsError(err); e == nil || e.Field != "spec.signature" || !strings.Contains(e.Message, "is of another source") {
 		t.Errorf("of another source: %v", err)
 	}

@@ -1,4 +1,4 @@
-// Package spec says what a LuaScript and a ScriptTenant ask for, in the registry's
+// Package spec says what a Script, a LuaScript and a ScriptTenant ask for, in the registry's
 // words, and what is wrong with them. It is pure: the webhook refuses with what the
 // controllers put into conditions, because both ask here.
 package spec
@@ -11,11 +11,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/proto/publisher"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// Wanted is what a LuaScript wants the registry to have.
+// Wanted is what a Script or LuaScript wants the registry to have.
 type Wanted struct {
 	Name       script.Name
 	Engine     string
@@ -24,7 +25,7 @@ type Wanted struct {
 	Enabled    bool
 	Pin        uint64          // the version that is pinned; 0 follows the latest
 	Settings   script.Settings // with JSON in the one form in which equal values are equal bytes
-	Owner      string          // of the script in the registry: the LuaScript
+	Owner      string          // of the script in the registry: the object
 	Signature  string          // of the publisher; "" for none
 
 	// SourceField is the field that holds the source: spec.source or spec.script.
@@ -38,14 +39,11 @@ const (
 	artifactField = "spec.artifact"
 )
 
-// Owner is who a LuaScript is, as the owner of its script in the registry.
-func Owner(namespace, name string) string { return script.LuaScriptOwner + namespace + "/" + name }
-
 // maxAuthorBytes is the longest author that a registry takes.
 const maxAuthorBytes = 128
 
 // Author is who asks the registry for a change on behalf of an object such as
-// "luascript/default/route". One that is too long for the registry is cut.
+// "script/default/route". One that is too long for the registry is cut.
 func Author(object string) string {
 	author := "operator:" + object
 	if len(author) > maxAuthorBytes {
@@ -55,20 +53,20 @@ func Author(object string) string {
 	return author
 }
 
-// FromLuaScript returns what ls wants. What is wrong with it is an error of all its
+// From returns what ls, an object of that kind, wants. What is wrong with it is an error of all its
 // Faults, each of kind Invalid with the field it is in; Wanted is of no use then. It
 // does not compile the source: Check does, and so does the registry.
-func FromLuaScript(ls *v1alpha1.LuaScript) (Wanted, error) {
+func From(kind kinds.Kind, ls *v1alpha1.LuaScript) (Wanted, error) {
 	var r reader
-	w := r.wanted(ls)
+	w := r.wanted(kind, ls)
 	return w, r.faults.orNil()
 }
 
-// Check is FromLuaScript, and compiles the source, running nothing of it. It returns
+// Check is From, and compiles the source, running nothing of it. It returns
 // the faults of both together.
-func Check(checkers map[string]engine.Checker, ls *v1alpha1.LuaScript) (Wanted, error) {
+func Check(checkers map[string]engine.Checker, kind kinds.Kind, ls *v1alpha1.LuaScript) (Wanted, error) {
 	var r reader
-	w := r.wanted(ls)
+	w := r.wanted(kind, ls)
 	checker := checkers[w.Engine]
 	if r.ofSource || checker == nil || w.Settings.Artifact != "" { // which the registry fetches and checks
 		return w, r.faults.orNil()
@@ -120,17 +118,20 @@ func (r *reader) check(err error) {
 	}
 }
 
-func (r *reader) wanted(ls *v1alpha1.LuaScript) Wanted {
+func (r *reader) wanted(kind kinds.Kind, ls *v1alpha1.LuaScript) Wanted {
 	spec := &ls.Spec
 	w := Wanted{
 		Name:       script.Name{Tenant: spec.TenantID, Script: ls.Name},
 		Engine:     engineOf(spec),
 		Entrypoint: manifest.DefaultEntrypoint,
 		Enabled:    spec.Enabled == nil || *spec.Enabled,
-		Owner:      Owner(ls.Namespace, ls.Name),
+		Owner:      kind.Owner(ls.Namespace, ls.Name),
 	}
 	r.check(script.ValidateLabel("metadata.name", ls.Name))
 	r.check(script.ValidateLabel("spec.tenantId", spec.TenantID))
+	if kind == kinds.LuaScript && w.Engine != script.EngineLua { // the API server says so first
+		r.fault("spec.runtime", "a LuaScript is in Lua: set kind to Script for the other runtimes")
+	}
 	if spec.Entrypoint != nil {
 		w.Entrypoint = r.entrypoint(w.Engine, *spec.Entrypoint)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
@@ -130,7 +131,7 @@ func TestWanted(t *testing.T) {
 		if tt.want != nil {
 			tt.want(&want)
 		}
-		got, err := spec.FromLuaScript(luaScript(tt.change))
+		got, err := spec.From(kinds.LuaScript, luaScript(tt.change))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if diff := cmp.Diff(want, got); diff != "" {
@@ -214,7 +215,7 @@ var luaScriptFaults = []struct {
 
 func TestFaults(t *testing.T) {
 	for _, tt := range luaScriptFaults {
-		_, err := spec.FromLuaScript(luaScript(tt.change))
+		_, err := spec.From(kinds.LuaScript, luaScript(tt.change))
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("got  %v\nwant %s", err, tt.want)
 		}
@@ -249,12 +250,12 @@ func TestCheckCompiles(t *testing.T) {
 			`spec.entrypoint: "1" is not the name of a function; leave it out for handle, or "" to run the chunk itself`,
 		},
 	} {
-		_, err := spec.Check(engine, luaScript(tt.change))
+		_, err := spec.Check(engine, kinds.LuaScript, luaScript(tt.change))
 		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
 			t.Errorf("got  %v\nwant %s", err, tt.want)
 		}
 	}
-	_, err := spec.Check(engine, luaScript(func(ls *v1alpha1.LuaScript) { ls.Spec.Source = new("x = 1") }))
+	_, err := spec.Check(engine, kinds.LuaScript, luaScript(func(ls *v1alpha1.LuaScript) { ls.Spec.Source = new("x = 1") }))
 	if err == nil || !strings.HasPrefix(err.Error(), "spec.entrypoint: ") {
 		t.Errorf("no entrypoint: %v", err)
 	}
@@ -262,7 +263,7 @@ func TestCheckCompiles(t *testing.T) {
 
 // Locate words the registry's errors as the webhook words its own.
 func TestLocate(t *testing.T) {
-	w, err := spec.FromLuaScript(luaScript(nil))
+	w, err := spec.From(kinds.LuaScript, luaScript(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,10 +288,10 @@ func TestLocate(t *testing.T) {
 // Who owns a script the registry says, in words for those who use scriptctl.
 func TestLocateAnotherOwner(t *testing.T) {
 	for owner, want := range map[string]string{
-		spec.Owner("other", "route"): "metadata.name: the LuaScript other/route is the script acme/route too, and owns it: give this one another name, or have the other let go of it",
-		"ci":                         "metadata.name: ci has the script acme/route too, and owns it: give this one another name, or have the other let go of it",
+		kinds.LuaScript.Owner("other", "route"): "metadata.name: the LuaScript other/route is the script acme/route too, and owns it: give this one another name, or have the other let go of it",
+		"ci":                                    "metadata.name: ci has the script acme/route too, and owns it: give this one another name, or have the other let go of it",
 	} {
-		w, err := spec.FromLuaScript(luaScript(nil))
+		w, err := spec.From(kinds.LuaScript, luaScript(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,16 +326,16 @@ func TestCut(t *testing.T) {
 // This package repeats the registry's bounds, as it does not import the registry.
 func TestBoundsAreTheRegistrys(t *testing.T) {
 	long := strings.Repeat("a", script.MaxLabelLen)
-	if got := spec.Author(spec.Owner(long, long)); len(got) != registry.MaxAuthorBytes {
+	if got := spec.Author(kinds.LuaScript.Owner(long, long)); len(got) != registry.MaxAuthorBytes {
 		t.Errorf("an author of %d bytes, of %d", len(got), registry.MaxAuthorBytes)
 	}
-	if got := spec.Author(spec.Owner("shop", "route")); got != "operator:luascript/shop/route" {
+	if got := spec.Author(kinds.LuaScript.Owner("shop", "route")); got != "operator:luascript/shop/route" {
 		t.Error(got)
 	}
-	if n := len(spec.Owner(long, long)); n > registry.MaxOwnerBytes {
+	if n := len(kinds.LuaScript.Owner(long, long)); n > registry.MaxOwnerBytes {
 		t.Errorf("an owner of %d bytes", n)
 	}
-	_, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) {
+	_, err := spec.From(kinds.LuaScript, luaScript(func(ls *v1alpha1.LuaScript) {
 		ls.Spec.Entrypoint = new(strings.Repeat("a", script.MaxEntrypointBytes))
 		ls.Spec.Config = config(`{"a":"` + strings.Repeat("x", registry.MaxConfigBytes-len(`{"a":""}`)) + `"}`)
 		ls.Spec.Limits = &v1alpha1.Limits{}
@@ -345,7 +346,7 @@ func TestBoundsAreTheRegistrys(t *testing.T) {
 }
 
 func TestCeiling(t *testing.T) {
-	w, err := spec.FromLuaScript(luaScript(func(ls *v1alpha1.LuaScript) {
+	w, err := spec.From(kinds.LuaScript, luaScript(func(ls *v1alpha1.LuaScript) {
 		ls.Spec.Limits = &v1alpha1.Limits{Timeout: new("2s"), LogBytes: new(int64(5)), Concurrency: new(int32(9))}
 	}))
 	if err != nil {
@@ -433,7 +434,7 @@ func FuzzFromLuaScript(f *testing.F) {
 				ls.Spec.Source = &text
 			}
 		})
-		w, err := spec.FromLuaScript(ls)
+		w, err := spec.From(kinds.LuaScript, ls)
 		if err != nil {
 			if faults, ok := spec.AllFaults(err); !ok || faults[0].Field == "" {
 				t.Errorf("no fault: %v", err)

@@ -1,5 +1,5 @@
 // Package tenancy holds to what ScriptTenants say: which namespaces may act for a
-// tenant (Check, which the webhook and the LuaScript controller both ask), and what the
+// tenant (Check, which the webhook and the controllers of scripts both ask), and what the
 // registry has of a tenant's settings (Setup, the ScriptTenant controller).
 package tenancy
 
@@ -18,7 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// tenantField is the field of a LuaScript that names its tenant.
+// tenantField is the field of an object that names its tenant.
 const tenantField = "spec.tenantId"
 
 // allNamespaces stands for all namespaces in a ScriptTenant.

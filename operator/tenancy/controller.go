@@ -16,6 +16,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -58,7 +59,7 @@ type Config struct {
 
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=scripttenants,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=scriptorium.dev,resources=scripttenants/status,verbs=patch
-// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=scripts;luascripts,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -67,11 +68,13 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 	if cfg.Resync <= 0 {
 		cfg.Resync = DefaultResync
 	}
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.LuaScript{}, tenantIndex, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.LuaScript).Spec.TenantID}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing LuaScripts by their tenant: %w", err)
+	for _, kind := range kinds.All() {
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), kind.New(), tenantIndex, func(o client.Object) []string {
+			return []string{kinds.Of(o).Spec.TenantID}
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %ss by their tenant: %w", kind, err)
+		}
 	}
 	if cfg.Tracer == nil {
 		cfg.Tracer = noop.Tracer{}
@@ -80,17 +83,18 @@ func Setup(mgr ctrl.Manager, cfg Config) error {
 		client: mgr.GetClient(), registry: cfg.Registry, deleteWait: cfg.DeleteWait, resync: cfg.Resync,
 		events: mgr.GetEventRecorder("scriptorium-operator"), now: time.Now, tracer: cfg.Tracer,
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("scripttenant").
 		For(&v1alpha1.ScriptTenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v1alpha1.LuaScript{}, ofLuaScripts()).
 		WatchesMetadata(namespaceMetadata(), ofNamespaces(mgr.GetClient())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetry, maxRetry),
-		}).
-		Complete(r)
-	if err != nil {
+		})
+	for _, kind := range kinds.All() {
+		b = b.Watches(kind.New(), ofScripts())
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the ScriptTenant controller: %w", err)
 	}
 	return nil

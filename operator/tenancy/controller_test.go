@@ -117,7 +117,7 @@ func TestScriptsAreCountedAndProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	inUse := awaitReady(t, "acme", metav1.ConditionFalse, "InUse")
-	want := fmt.Sprintf(`being deleted, when the tenant's LuaScripts are: %s/b, %s/a (or set the annotation scriptorium.dev/abandon to "true")`, labelled, shop)
+	want := fmt.Sprintf(`being deleted, when the tenant's scripts are: %s/b, %s/a (or set the annotation scriptorium.dev/abandon to "true")`, labelled, shop)
 	if got := meta.FindStatusCondition(inUse.Status.Conditions, "Ready").Message; !sameNames(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

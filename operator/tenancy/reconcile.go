@@ -23,6 +23,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/proto/tracecontext"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -87,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	t.Status.Scripts = int32(scripts) //nolint:gosec // LuaScripts of one cluster
+	t.Status.Scripts = int32(scripts) //nolint:gosec // objects of one cluster
 	if err := r.report(ctx, m, t); err != nil {
 		return again(err)
 	}
@@ -273,16 +274,19 @@ func (r *reconciler) report(ctx context.Context, m *memory, t *v1alpha1.ScriptTe
 	return nil
 }
 
-// scripts counts the tenant's LuaScripts: those of namespaces that may act for it. Users
+// scripts counts the tenant's Scripts and LuaScripts: those of namespaces that may act for it. Users
 // are those and what may have been published before their namespace lost the right.
 func (r *reconciler) scripts(ctx context.Context, t *v1alpha1.ScriptTenant) (count int, users users, err error) {
-	var list v1alpha1.LuaScriptList // with the sources of all of them: nothing of it is changed
-	if err := r.client.List(ctx, &list, client.MatchingFields{tenantIndex: t.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, users, fmt.Errorf("listing the LuaScripts of %s: %w", t.Name, err)
+	var all []*v1alpha1.LuaScript // with the sources of all of them: nothing of it is changed
+	for _, kind := range kinds.All() {
+		list, err := kind.List(ctx, r.client, client.MatchingFields{tenantIndex: t.Name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return 0, users, fmt.Errorf("listing the %ss of %s: %w", kind, t.Name, err)
+		}
+		all = append(all, list...)
 	}
 	allowed := make(map[string]bool) // by namespace
-	for i := range list.Items {
-		ls := &list.Items[i]
+	for _, ls := range all {
 		may, known := allowed[ls.Namespace]
 		if !known {
 			if may, err = allows(ctx, r.client, t, ls.Namespace); err != nil && !apierrors.IsNotFound(err) {
@@ -300,7 +304,7 @@ func (r *reconciler) scripts(ctx context.Context, t *v1alpha1.ScriptTenant) (cou
 	return count, users, nil
 }
 
-// users are the LuaScripts that use a tenant.
+// users are the objects that use a tenant.
 type users struct {
 	count    int
 	examples []string // some of their names

@@ -17,7 +17,7 @@ import (
 )
 
 // remove takes t's settings from the registry and lets it go. They stay as long as
-// there are LuaScripts of the tenant: those would lose their bounds, and the process
+// there are scripts of the tenant: those would lose their bounds, and the process
 // that they have to themselves, while they run.
 func (r *reconciler) remove(ctx context.Context, m *memory, t *v1alpha1.ScriptTenant) (ctrl.Result, error) {
 	if m.gone || !controllerutil.ContainsFinalizer(t, v1alpha1.Finalizer) {
@@ -31,7 +31,7 @@ func (r *reconciler) remove(ctx context.Context, m *memory, t *v1alpha1.ScriptTe
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	t.Status.Scripts = int32(count) //nolint:gosec // LuaScripts of one cluster
+	t.Status.Scripts = int32(count) //nolint:gosec // objects of one cluster
 	if users.count > 0 {
 		return r.protect(ctx, m, t, &users)
 	}
@@ -50,7 +50,7 @@ func (r *reconciler) protect(ctx context.Context, m *memory, t *v1alpha1.ScriptT
 	m.stuck, m.farewell = time.Time{}, nil
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionReconciling)
 	meta.RemoveStatusCondition(&t.Status.Conditions, v1alpha1.ConditionStalled)
-	why := fmt.Sprintf("being deleted, when the tenant's LuaScripts are: %s (or set the annotation %s to \"true\")", users, v1alpha1.AbandonAnnotation)
+	why := fmt.Sprintf("being deleted, when the tenant's scripts are: %s (or set the annotation %s to \"true\")", users, v1alpha1.AbandonAnnotation)
 	settings, failed := spec.TenantSettings(t)
 	if failed == nil {
 		_, failed = r.configure(ctx, m, t, settings)

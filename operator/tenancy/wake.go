@@ -13,27 +13,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 )
 
-// tenantIndex is the index of LuaScripts by their tenant.
+// tenantIndex is the index of objects by their tenant.
 const tenantIndex = "scripttenant"
 
-// countPause is how long a ScriptTenant waits to count its LuaScripts anew, so that
+// countPause is how long a ScriptTenant waits to count its scripts anew, so that
 // a thousand that come at once are not counted a thousand times.
 const countPause = time.Second
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// ofLuaScripts wakes the tenant of a LuaScript that comes, goes, or is about to be published.
-func ofLuaScripts() handler.EventHandler {
+// ofScripts wakes the tenant of an object that comes, goes, or is about to be published.
+func ofScripts() handler.EventHandler {
 	wake := func(o client.Object, q queue) {
-		q.AddAfter(requestFor(o.(*v1alpha1.LuaScript).Spec.TenantID), countPause)
+		q.AddAfter(requestFor(kinds.Of(o).Spec.TenantID), countPause)
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { wake(e.Object, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { wake(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if isHeld(e.ObjectOld.(*v1alpha1.LuaScript)) != isHeld(e.ObjectNew.(*v1alpha1.LuaScript)) {
+			if isHeld(kinds.Of(e.ObjectOld)) != isHeld(kinds.Of(e.ObjectNew)) {
 				wake(e.ObjectNew, q)
 			}
 		},
@@ -41,7 +42,7 @@ func ofLuaScripts() handler.EventHandler {
 }
 
 // ofNamespaces wakes all tenants that select namespaces by their labels when those
-// change. What comes and goes with a namespace are its LuaScripts, which wake theirs.
+// change. What comes and goes with a namespace are its objects, which wake theirs.
 func ofNamespaces(r client.Reader) handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -66,7 +67,7 @@ func requestFor(tenant string) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKey{Name: tenant}}
 }
 
-// isHeld reports whether the registry may have the LuaScript's script, and agents with it:
+// isHeld reports whether the registry may have the object's script, and agents with it:
 // active, under test, or given up. The finalizer comes before the first publish, of which the
 // status tells later, or not at all while the registry's answer is lost; and the status is
 // there when somebody took the finalizer away.

@@ -10,17 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// pinField is the field of a LuaScript that pins a version.
+// pinField is the field of an object that pins a version.
 const pinField = "spec.version"
 
 // checkPin refuses a pin of a version that does not exist and will not, as far as the
 // status before knows all there is, and warns of one that may not. The registry has the
 // last word.
-func checkPin(before, ls *v1alpha1.LuaScript, w *spec.Wanted) (fault *script.Error, warnings admission.Warnings) {
+func checkPin(kind kinds.Kind, before, ls *v1alpha1.LuaScript, w *spec.Wanted) (fault *script.Error, warnings admission.Warnings) {
 	switch {
 	case w.Pin == 0:
 		return nil, nil
@@ -28,14 +29,14 @@ func checkPin(before, ls *v1alpha1.LuaScript, w *spec.Wanted) (fault *script.Err
 		if w.Pin == 1 {
 			return nil, nil
 		}
-		return nil, admission.Warnings{fmt.Sprintf("%s: pins version %d, and a new script has none but its first: unless the registry has that version already, the LuaScript will be Stalled", pinField, w.Pin)}
+		return nil, admission.Warnings{fmt.Sprintf("%s: pins version %d, and a new script has none but its first: unless the registry has that version already, the %s will be Stalled", pinField, w.Pin, kind)}
 	}
 	known := &before.Status
 	if pinnable(known, w.Pin) || int64(w.Pin) == known.LatestVersion+1 && makesVersion(before, ls, w) { //nolint:gosec // at most 1<<53
 		return nil, nil
 	}
 	if !fresh(before) {
-		return nil, admission.Warnings{fmt.Sprintf("%s: version %d is none of those that the status tells of (%s), which may be behind: if there is none, the LuaScript will be Stalled", pinField, w.Pin, versions(known))}
+		return nil, admission.Warnings{fmt.Sprintf("%s: version %d is none of those that the status tells of (%s), which may be behind: if there is none, the %s will be Stalled", pinField, w.Pin, versions(known), kind)}
 	}
 	return script.Errorf(script.NotFound, pinField, "%s has no version %d: it retains %s", w.Name, w.Pin, versions(known)), nil
 }
@@ -69,15 +70,15 @@ func versions(s *v1alpha1.LuaScriptStatus) string {
 }
 
 // warnOfPin warns of a new source that will not run.
-func warnOfPin(before, ls *v1alpha1.LuaScript) admission.Warnings {
+func warnOfPin(kind kinds.Kind, before, ls *v1alpha1.LuaScript) admission.Warnings {
 	if before == nil || ls.Spec.Version == nil || before.Spec.Version == nil || *before.Spec.Version != *ls.Spec.Version {
 		return nil
 	}
-	is, err := spec.FromLuaScript(ls)
+	is, err := spec.From(kind, ls)
 	if err != nil {
 		return nil
 	}
-	if was, err := spec.FromLuaScript(before); err != nil || string(was.Source) == string(is.Source) {
+	if was, err := spec.From(kind, before); err != nil || string(was.Source) == string(is.Source) {
 		return nil
 	}
 	return admission.Warnings{fmt.Sprintf("%s: pins version %d, so the new source is published and does not run: remove spec.version to run it", pinField, *ls.Spec.Version)}

@@ -48,7 +48,7 @@ func (*scriptTenants) validate(t *v1alpha1.ScriptTenant) (admission.Warnings, er
 func suspicious(s *v1alpha1.ScriptTenantSpec) (warnings admission.Warnings) {
 	switch selector := s.NamespaceSelector; {
 	case selector == nil && len(s.Namespaces) == 0:
-		warnings = append(warnings, "spec.namespaces: names none, and there is no namespaceSelector: no LuaScript can be the tenant's")
+		warnings = append(warnings, "spec.namespaces: names none, and there is no namespaceSelector: no script can be the tenant's")
 	case selector != nil && len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0:
 		warnings = append(warnings, "spec.namespaceSelector: is empty, which selects every namespace of the cluster: remove it to select none")
 	}

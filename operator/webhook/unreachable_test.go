@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -31,7 +32,10 @@ func (checker) Check(engine.Source) error { return nil }
 
 // What cannot be known is no refusal.
 func TestUnreachableAPIServer(t *testing.T) {
-	v := &luaScripts{checkers: map[string]engine.Checker{script.EngineLua: checker{}}, cached: unreachable{}, direct: unreachable{}, turns: make(chan struct{}, 1)}
+	v := &scripts[*v1alpha1.LuaScript]{
+		validator{checkers: map[string]engine.Checker{script.EngineLua: checker{}}, cached: unreachable{}, direct: unreachable{}, turns: make(chan struct{}, 1)},
+		kinds.LuaScript,
+	}
 	ls := &v1alpha1.LuaScript{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "route"},
 		Spec:       v1alpha1.LuaScriptSpec{TenantID: "acme", Source: new("x = 1")},

@@ -1,4 +1,4 @@
-// Package webhook answers whoever applies a LuaScript or a ScriptTenant at once: it
+// Package webhook answers whoever applies a Script, a LuaScript or a ScriptTenant at once: it
 // compiles the script (and never runs it), looks at every field and at the tenant, and
 // refuses with all that is wrong, each fault with its field, and with line and column
 // where it is in the source. What it lets through it may warn of.
@@ -48,6 +48,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/webhook/certs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -64,6 +65,7 @@ const DefaultPort = 9443
 
 // The paths that the API server calls.
 const (
+	scriptPath       = "/validate-scriptorium-dev-v1alpha1-script"
 	luaScriptPath    = "/validate-scriptorium-dev-v1alpha1-luascript"
 	scriptTenantPath = "/validate-scriptorium-dev-v1alpha1-scripttenant"
 )
@@ -71,10 +73,11 @@ const (
 // The rules are said twice for their scope, which markers have no word for: the API server
 // would complete it, and whoever compares would find another rule than was applied.
 
+// +kubebuilder:webhook:name=scripts.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-script,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=2,groups=scriptorium.dev,versions=v1alpha1,resources=scripts,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"rules":[{"apiGroups":["scriptorium.dev"],"apiVersions":["v1alpha1"],"operations":["CREATE","UPDATE"],"resources":["scripts"],"scope":"Namespaced"}],"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
 // +kubebuilder:webhook:name=luascripts.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-luascript,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=2,groups=scriptorium.dev,versions=v1alpha1,resources=luascripts,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"rules":[{"apiGroups":["scriptorium.dev"],"apiVersions":["v1alpha1"],"operations":["CREATE","UPDATE"],"resources":["luascripts"],"scope":"Namespaced"}],"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
 // +kubebuilder:webhook:name=scripttenants.scriptorium.dev,path=/validate-scriptorium-dev-v1alpha1-scripttenant,mutating=false,failurePolicy=ignore,sideEffects=None,timeoutSeconds=2,groups=scriptorium.dev,versions=v1alpha1,resources=scripttenants,verbs=create;update,admissionReviewVersions=v1,serviceName=scriptorium-operator,serviceNamespace=scriptorium-system,patch=`{"rules":[{"apiGroups":["scriptorium.dev"],"apiVersions":["v1alpha1"],"operations":["CREATE","UPDATE"],"resources":["scripttenants"],"scope":"Cluster"}],"matchConditions":[{"name":"spec-changed","expression":"request.operation == 'CREATE' || object.metadata.generation != oldObject.metadata.generation"}]}`
 
-// +kubebuilder:rbac:groups=scriptorium.dev,resources=luascripts;scripttenants,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scriptorium.dev,resources=scripts;luascripts;scripttenants,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;patch,resourceNames=scriptorium-operator
 // +kubebuilder:rbac:groups="",namespace=scriptorium-system,resources=secrets,verbs=get;update,resourceNames=scriptorium-webhook-tls
@@ -147,17 +150,21 @@ func Add(mgr ctrl.Manager, cfg Config) (*Webhook, error) {
 		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = keeper.GetCertificate })
 	}
 	options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 })
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.LuaScript{}, scriptIndex, func(o client.Object) []string {
-		return []string{scriptKey(o.(*v1alpha1.LuaScript))}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("indexing LuaScripts by their scripts: %w", err)
+	for _, kind := range kinds.All() {
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), kind.New(), scriptIndex, func(o client.Object) []string {
+			return []string{scriptKey(kinds.Of(o))}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("indexing %ss by their scripts: %w", kind, err)
+		}
 	}
 	server := webhook.NewServer(options)
-	server.Register(luaScriptPath, admission.WithValidator(mgr.GetScheme(), &luaScripts{
+	v := validator{
 		checkers: cfg.Checkers, advise: cfg.Advise, cached: mgr.GetClient(), direct: mgr.GetAPIReader(),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
-	}))
+	}
+	server.Register(scriptPath, admission.WithValidator(mgr.GetScheme(), &scripts[*v1alpha1.Script]{v, kinds.Script}))
+	server.Register(luaScriptPath, admission.WithValidator(mgr.GetScheme(), &scripts[*v1alpha1.LuaScript]{v, kinds.LuaScript}))
 	server.Register(scriptTenantPath, admission.WithValidator(mgr.GetScheme(), &scriptTenants{}))
 	if err := mgr.Add(server); err != nil {
 		return nil, fmt.Errorf("adding the webhook's server: %w", err)

@@ -43,7 +43,7 @@ func needTenant(t *testing.T, name, spec string) {
 func cleanUp(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		if _, _, err := kube.Kubectl(context.Background(), "", "delete", "luascripts,scripttenants", "--all", "--all-namespaces"); err != nil {
+		if _, _, err := kube.Kubectl(context.Background(), "", "delete", "scripts,luascripts,scripttenants", "--all", "--all-namespaces"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -143,7 +143,7 @@ func TestRivals(t *testing.T) {
 func TestSuspiciousScriptTenants(t *testing.T) {
 	cleanUp(t)
 	for spec, want := range map[string]string{
-		"isolation: shared":              "spec.namespaces: names none, and there is no namespaceSelector: no LuaScript can be the tenant's",
+		"isolation: shared":              "spec.namespaces: names none, and there is no namespaceSelector: no script can be the tenant's",
 		"namespaceSelector: {}":          "spec.namespaceSelector: is empty, which selects every namespace of the cluster: remove it to select none",
 		"namespaces: [a]\nmemory: 128Mi": "spec.memory: has no effect unless spec.isolation is process",
 	} {

@@ -27,10 +27,10 @@ func rollout() Dashboard {
 				quantiles("scriptorium_registry_rollout_seconds", "$S", "From commit to live, each agent").wide(12),
 			}},
 			{"Kubernetes", []Panel{
-				quantiles("scriptorium_operator_converged_seconds", "$S", "From the LuaScript to its status Converged").says("Rollouts in steps, and stalled changes, do not count."),
+				quantiles("scriptorium_operator_converged_seconds", "$S", "From the object to its status Converged").says("Rollouts in steps, and stalled changes, do not count."),
 				lines("Requests of the operator", "reqps", Query{`sum by (request, outcome) (rate(scriptorium_operator_registry_requests_total{$S}[$R]))`, "{{request}}, {{outcome}}"}),
-				lines("LuaScripts that wait", "none", Query{`sum by (controller) (workqueue_depth{$S,controller=~"luascript|scripttenant"})`, "{{controller}}"}),
-				lines("Reconciliations that fail", "ops", Query{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{$S,controller=~"luascript|scripttenant"}[$R]))`, "{{controller}}"}),
+				lines("Objects that wait", "none", Query{`sum by (controller) (workqueue_depth{$S,controller=~"script|luascript|scripttenant"})`, "{{controller}}"}),
+				lines("Reconciliations that fail", "ops", Query{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{$S,controller=~"script|luascript|scripttenant"}[$R]))`, "{{controller}}"}),
 				lines("Status writes", "wps", Query{`sum by (outcome) (rate(scriptorium_operator_status_patches_total{$S}[$R]))`, "{{outcome}}"}),
 				lines("The operator", "none", Query{`sum(scriptorium_operator_leader{$S})`, "leaders"}, Query{`max(scriptorium_operator_fleet_watch_live{$S})`, "watches the fleet"}),
 			}},

@@ -19,6 +19,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/lint"
 	"github.com/scriptorium-dev/scriptorium/internal/project"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 func main() {
@@ -118,9 +119,9 @@ func (g *generator) projects() object {
 	return s
 }
 
-// manifests returns the schema of a document of a manifest file: a LuaScript, a ScriptTenant or a ChangeSet.
+// manifests returns the schema of a document of a manifest file: a Script, a LuaScript, a ScriptTenant or a ChangeSet.
 func (g *generator) manifests() (object, error) {
-	scripts, err := resource("luascripts")
+	scripts, err := resource("scripts")
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +131,9 @@ func (g *generator) manifests() (object, error) {
 	}
 	spec := properties(scripts, "spec")
 	spec["sourceFile"] = object{"type": "string", "description": "A file with the source, beside the manifest. A Kubernetes cluster does not accept this field."}
+	spec["artifact"] = object{"type": "string", "description": "A WebAssembly module or a bundle of policies: a file beside the manifest, or oci://...@sha256:... . A Kubernetes cluster accepts only the latter."}
 	one := []any{}
-	for _, name := range []string{"source", "script", "sourceFile"} {
+	for _, name := range []string{"source", "script", "sourceFile", "artifact"} {
 		one = append(one, object{"required": []any{name}})
 	}
 	scripts["properties"].(object)["spec"].(object)["oneOf"] = one
@@ -140,15 +142,23 @@ func (g *generator) manifests() (object, error) {
 	sets := object{
 		"type": "object", "description": set["description"], "properties": object{"spec": set},
 	}
+	lua := object{"properties": object{"spec": object{"properties": object{"runtime": object{"const": script.EngineLua}}}}}
 	var kinds, alternatives []any
-	for _, kind := range []struct {
-		name   string
+	for _, is := range []struct {
+		kinds  []any
 		schema object
-	}{{manifest.Kind, scripts}, {"ScriptTenant", tenants}, {manifest.ChangeSetKind, sets}} {
-		kinds = append(kinds, kind.name)
+	}{
+		{[]any{manifest.Kind, manifest.LuaKind}, document(scripts)}, {[]any{manifest.LuaKind}, lua},
+		{[]any{"ScriptTenant"}, document(tenants)}, {[]any{manifest.ChangeSetKind}, document(sets)},
+	} {
+		for _, kind := range is.kinds {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
 		alternatives = append(alternatives, object{
-			"if":   object{"properties": object{"kind": object{"const": kind.name}}, "required": []any{"kind"}},
-			"then": document(kind.schema),
+			"if":   object{"properties": object{"kind": object{"enum": is.kinds}}, "required": []any{"kind"}},
+			"then": is.schema,
 		})
 	}
 	return object{

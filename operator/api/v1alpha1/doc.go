@@ -1,5 +1,5 @@
-// Package v1alpha1 is the Kubernetes API of Scriptorium: LuaScript, a script of a
-// tenant, and ScriptTenant, what a tenant may use and which namespaces may act for
+// Package v1alpha1 is the Kubernetes API of Scriptorium: Script, a script of a
+// tenant, LuaScript, its former name, for Lua alone, and ScriptTenant, what a tenant may use and which namespaces may act for
 // it. The definitions in deploy/crd are generated from it; its comments are what
 // `kubectl explain` shows.
 //
@@ -16,7 +16,7 @@ import (
 // GroupVersion of the types of this package.
 var GroupVersion = schema.GroupVersion{Group: "scriptorium.dev", Version: "v1alpha1"}
 
-// Finalizer keeps a LuaScript until its script is gone from the registry, and a
+// Finalizer keeps a Script or LuaScript until its script is gone from the registry, and a
 // ScriptTenant until its settings are. Without it a deletion that the operator does not
 // see, because it is restarting, would leave them behind.
 const Finalizer = "scriptorium.dev/registry"
@@ -31,7 +31,7 @@ const TraceparentAnnotation = "scriptorium.dev/traceparent"
 
 // AddToScheme adds the types to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &LuaScript{}, &LuaScriptList{}, &ScriptTenant{}, &ScriptTenantList{})
+	s.AddKnownTypes(GroupVersion, &Script{}, &ScriptList{}, &LuaScript{}, &LuaScriptList{}, &ScriptTenant{}, &ScriptTenantList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

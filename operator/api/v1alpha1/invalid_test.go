@@ -45,9 +45,9 @@ func invalidLuaScripts() []invalid {
 		{what: "long tenant", spec: "{tenantId: " + long + ", source: return 1}", want: []string{"spec.tenantId", "63"}},
 		{what: "tenant is a number", spec: "{tenantId: 5, source: return 1}", want: []string{"spec.tenantId", "string"}},
 
-		{what: "no source", spec: "{tenantId: acme}", want: []string{"spec", "exactly one of script and source must be set"}},
-		{what: "null source", spec: "{tenantId: acme, source: null}", want: []string{"spec", "exactly one of script and source must be set"}},
-		{what: "two sources", spec: "{tenantId: acme, source: return 1, script: cmV0dXJuIDE=}", want: []string{"spec", "exactly one of script and source must be set"}},
+		{what: "no source", spec: "{tenantId: acme}", want: []string{"spec", "exactly one of script, source and artifact must be set"}},
+		{what: "null source", spec: "{tenantId: acme, source: null}", want: []string{"spec", "exactly one of script, source and artifact must be set"}},
+		{what: "two sources", spec: "{tenantId: acme, source: return 1, script: cmV0dXJuIDE=}", want: []string{"spec", "exactly one of script, source and artifact must be set"}},
 		{what: "empty source", spec: `{tenantId: acme, source: ""}`, want: []string{"spec.source", "at least 1"}},
 		{what: "large source", spec: "{tenantId: acme, source: " + strings.Repeat("x", 1<<20+1) + "}", want: []string{"spec.source", "1048576"}},
 		{what: "empty base64", spec: `{tenantId: acme, script: ""}`, want: []string{"spec.script", "at least 1"}},
@@ -58,7 +58,7 @@ func invalidLuaScripts() []invalid {
 		{what: "base64 with = inside", spec: "{tenantId: acme, script: cm=V0dXJuIDE=}", want: []string{"spec.script", "is not base64"}},
 		{what: "a file", spec: "{tenantId: acme, sourceFile: x.lua}", want: []string{`unknown field "spec.sourceFile"`}},
 
-		{what: "entrypoint is no name", spec: "{tenantId: acme, source: return 1, entrypoint: a.b}", want: []string{"spec.entrypoint", "should match"}},
+		{what: "entrypoint is no name", spec: "{tenantId: acme, source: return 1, entrypoint: a-b}", want: []string{"spec.entrypoint", "should match"}},
 		{what: "entrypoint begins with a digit", spec: "{tenantId: acme, source: return 1, entrypoint: 1st}", want: []string{"spec.entrypoint", "should match"}},
 		{what: "long entrypoint", spec: "{tenantId: acme, source: return 1, entrypoint: " + long + "a}", want: []string{"spec.entrypoint", "64"}},
 		{what: "enabled in words", spec: "{tenantId: acme, source: return 1, enabled: 'yes'}", want: []string{"spec.enabled", "boolean"}},
@@ -91,6 +91,8 @@ func invalidLuaScripts() []invalid {
 		{what: "a bit too much time", spec: "{tenantId: acme, source: return 1, limits: {timeout: 10s1ns}}", want: []string{"spec.limits.timeout", "up to 10s"}},
 		{what: "coroutines in words", spec: "{tenantId: acme, source: return 1, limits: {coroutines: many}}", want: []string{"spec.limits.coroutines", "boolean"}},
 
+		{what: "another runtime", spec: "{tenantId: acme, runtime: wasm, script: cmV0dXJuIDE=}", want: []string{"spec.runtime", "set kind to Script"}},
+		{what: "unknown runtime", spec: "{tenantId: acme, runtime: js, source: return 1}", want: []string{"spec.runtime", `"lua", "wasm", "rego"`}},
 		{what: "unknown field", spec: "{tenantId: acme, source: return 1, sorce: x}", want: []string{`unknown field "spec.sorce"`}},
 		{what: "unknown limit", spec: "{tenantId: acme, source: return 1, limits: {memory: 1}}", want: []string{`unknown field "spec.limits.memory"`}},
 
@@ -111,7 +113,7 @@ func invalidLuaScripts() []invalid {
 // limits are the highest values of the limits that are numbers.
 func limits() map[string]int64 {
 	return map[string]int64{
-		"instructions": 100_000_000, "sourceBytes": 1 << 20, "stringBytes": 4 << 20,
+		"instructions": 100_000_000, "sourceBytes": 4 << 20, "stringBytes": 4 << 20,
 		"resultBytes": 1 << 20, "logBytes": 1 << 20, "concurrency": 1024,
 	}
 }
@@ -141,6 +143,8 @@ func invalidScriptTenants() []invalid {
 		{what: "memory in words", spec: "{memory: lots}", want: []string{"spec.memory"}},
 		{what: "no values", spec: "{values: 0}", want: []string{"spec.values", "must be above 0 and up to 256Mi"}},
 		{what: "many values", spec: "{values: 257Mi}", want: []string{"spec.values", "must be above 0 and up to 256Mi"}},
+		{what: "another runtime", spec: "{tenantId: acme, runtime: wasm, script: cmV0dXJuIDE=}", want: []string{"spec.runtime", "set kind to Script"}},
+		{what: "unknown runtime", spec: "{tenantId: acme, runtime: js, source: return 1}", want: []string{"spec.runtime", `"lua", "wasm", "rego"`}},
 		{what: "unknown field", spec: "{namespace: shop}", want: []string{`unknown field "spec.namespace"`}},
 	}
 	table = append(table, out("concurrency", 1, 1024, "{concurrency: %v}")...)

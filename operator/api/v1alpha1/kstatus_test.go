@@ -18,8 +18,9 @@ import (
 // patience is how long a test waits for what must come.
 const patience = time.Minute
 
-// kinds are manifests of both kinds, with a name to be filled in.
-var kinds = map[string]string{
+// templates are manifests of all kinds, with a name to be filled in.
+var templates = map[string]string{
+	"Script":       header + "kind: Script\nmetadata: {name: %s}\nspec: {tenantId: acme, source: return 1}\n",
 	"LuaScript":    header + "kind: LuaScript\nmetadata: {name: %s}\nspec: {tenantId: acme, source: return 1}\n",
 	"ScriptTenant": header + "kind: ScriptTenant\nmetadata: {name: %s}\nspec: {namespaces: [default]}\n",
 }
@@ -48,7 +49,7 @@ func isUnobserved(t *testing.T, u *unstructured.Unstructured) {
 // get reads an object of that kind as it is in the API server.
 func get(t *testing.T, kind, namespace, name string) *unstructured.Unstructured {
 	t.Helper()
-	u := object(t, fmt.Sprintf(kinds[kind], name))
+	u := object(t, fmt.Sprintf(templates[kind], name))
 	if kind == "LuaScript" {
 		u.SetNamespace(namespace)
 	}
@@ -83,7 +84,7 @@ func report(t *testing.T, u *unstructured.Unstructured) {
 // wait for the operator, and nobody but the operator owns the status.
 func TestUnreconciledIsNotCurrent(t *testing.T) {
 	namespace := env.Namespace(t, "kstatus", nil)
-	for kind, manifest := range kinds {
+	for kind, manifest := range templates {
 		for name, args := range map[string][]string{
 			"created":     {"create"},
 			"applied":     {"apply"},
@@ -165,7 +166,7 @@ func TestDefinitionsAreUpgraded(t *testing.T) {
 		}
 		change(upgraded, crd, false)
 		for _, name := range []string{"fresh", "settled"} {
-			if _, err := create(t, namespace, fmt.Sprintf(kinds[kind], name)); err != nil {
+			if _, err := create(t, namespace, fmt.Sprintf(templates[kind], name)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -200,7 +201,7 @@ func awaitStatus(t *testing.T, kind, namespace string, want bool) {
 	defer ticker.Stop()
 	deadline := time.After(patience)
 	for {
-		u, err := create(t, namespace, fmt.Sprintf(kinds[kind], "probe"), client.DryRunAll)
+		u, err := create(t, namespace, fmt.Sprintf(templates[kind], "probe"), client.DryRunAll)
 		if err != nil {
 			t.Fatal(err)
 		}

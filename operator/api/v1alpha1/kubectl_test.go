@@ -104,7 +104,7 @@ func TestExplain(t *testing.T) {
 			}
 		}
 		parts := []string{"spec", "spec.limits", "status"}
-		if crd.Spec.Names.Kind == "LuaScript" {
+		if crd.Spec.Names.Kind != "ScriptTenant" {
 			parts = append(parts, "spec.rollout", "spec.rollout.steps", "spec.tests", "status.candidate", "status.agents")
 		}
 		for _, part := range parts {

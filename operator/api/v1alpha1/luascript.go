@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LuaScript is a script of a tenant, tenantId/metadata.name. The operator puts it
+// LuaScript is a script of a tenant in Lua, tenantId/metadata.name: the former name of
+// Script, for manifests that exist. Use Script for new ones. The operator puts it
 // into the registry, which pushes it to the agent on every node; status says how far
 // it has come. Nobody else changes the script as long as there is a LuaScript for it.
 //
@@ -23,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="metadata.name must be a DNS label: at most 63 of a-z, 0-9 and '-'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.runtime) || self.spec.runtime == 'lua'",fieldPath=".spec.runtime",message="a LuaScript is in Lua: set kind to Script for the other runtimes"
 type LuaScript struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -47,7 +49,7 @@ type LuaScriptList struct {
 	Items []LuaScript `json:"items"`
 }
 
-// LuaScriptSpec is what a script is.
+// LuaScriptSpec is what a script is: that of a Script, and of a LuaScript.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.script) ? 1 : 0) + (has(self.source) ? 1 : 0) + (has(self.artifact) ? 1 : 0) == 1",message="exactly one of script, source and artifact must be set"
 type LuaScriptSpec struct {
@@ -57,7 +59,7 @@ type LuaScriptSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the LuaScript and create another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the object and create another"
 	TenantID string `json:"tenantId"`
 
 	// What the script is written in, and runs on. lua unless set.
@@ -279,8 +281,8 @@ type OnError struct {
 
 // Log says what is recorded of calls.
 type Log struct {
-	// Which calls go to the decision logs of agents, and with what of them. For a LuaScript
-	// it stands in place of the tenant's.
+	// Which calls go to the decision logs of agents, and with what of them. It stands in
+	// place of the tenant's.
 	// +optional
 	Decisions *Decisions `json:"decisions,omitempty"`
 }

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The types of a LuaScript's conditions. Reconciling and Stalled are those of
+// The types of the conditions of Scripts and LuaScripts. Reconciling and Stalled are those of
 // kstatus (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus):
 // they are there only while they are true.
 const (
@@ -38,13 +38,13 @@ const (
 	PhaseHeld    Phase = "Held"    // somebody holds another version than the spec asks for, or froze the registry
 )
 
-// LuaScriptStatus is how far a LuaScript has come.
+// LuaScriptStatus is how far a Script or LuaScript has come.
 type LuaScriptStatus struct {
 	// Pending, Active, Error or Held.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// The generation of the spec that the status is about; -1 until the operator has
-	// reconciled the LuaScript.
+	// reconciled the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// When the status last changed.

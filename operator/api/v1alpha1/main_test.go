@@ -42,7 +42,7 @@ const strict = client.FieldValidation("Strict")
 func create(t *testing.T, namespace, manifest string, opts ...client.CreateOption) (*unstructured.Unstructured, error) {
 	t.Helper()
 	u := object(t, manifest)
-	if u.GetKind() == "LuaScript" {
+	if u.GetKind() != "ScriptTenant" {
 		u.SetNamespace(namespace)
 	}
 	err := env.Client.Create(t.Context(), u, append(opts, strict)...)

@@ -1,7 +1,6 @@
 package v1alpha1_test
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,13 +14,23 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 )
 
 const docs = "../../../docs"
 
-// reference returns the page that describes a kind.
+// reference returns the page that describes the fields of a kind: those of both kinds of scripts are on one.
 func reference(t *testing.T, kind string) string {
+	t.Helper()
+	if kind == "Script" {
+		kind = "LuaScript"
+	}
+	return page(t, kind)
+}
+
+// page returns the page of a kind.
+func page(t *testing.T, kind string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(docs, "reference", strings.ToLower(kind)+".md"))
 	if err != nil {
@@ -79,8 +88,8 @@ var block = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 // somebody who reads along does.
 func TestReferenceExamplesApply(t *testing.T) {
 	namespace := env.Namespace(t, "examples", nil)
-	for _, kind := range []string{"ScriptTenant", "LuaScript"} {
-		examples := block.FindAllStringSubmatch(reference(t, kind), -1)
+	for _, kind := range []string{"ScriptTenant", "LuaScript", "Script"} {
+		examples := block.FindAllStringSubmatch(page(t, kind), -1)
 		if len(examples) < 3 {
 			t.Errorf("%s: found %d examples: does the pattern still match?", kind, len(examples))
 		}
@@ -92,7 +101,16 @@ func TestReferenceExamplesApply(t *testing.T) {
 	}
 }
 
-// manifests returns every LuaScript of the documentation and the examples, by where it is.
+var (
+	isScript     = regexp.MustCompile(`(?m)^kind: (Lua)?Script$`)
+	artifactFile = regexp.MustCompile(`(?m)^  artifact: [^o]`)
+)
+
+// forClusters reports whether a text is a Script or LuaScript, without an artifact in a file: such a file is
+// for scriptctl alone, and has to be built first.
+func forClusters(text []byte) bool { return isScript.Match(text) && !artifactFile.Match(text) }
+
+// manifests returns every Script and LuaScript of the documentation and the examples, by where it is.
 func manifests(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -105,14 +123,14 @@ func manifests(t *testing.T) map[string]string {
 			case ".md":
 				text, err := os.ReadFile(path)
 				for _, m := range block.FindAllSubmatch(text, -1) {
-					if bytes.Contains(m[1], []byte("kind: LuaScript")) {
+					if forClusters(m[1]) {
 						all[path+":\n"+string(m[1])] = string(m[1])
 					}
 				}
 				return err
 			case ".yaml":
 				text, err := os.ReadFile(path)
-				if bytes.Contains(text, []byte("kind: LuaScript")) {
+				if forClusters(text) {
 					all[path] = string(text)
 				}
 				return err
@@ -154,7 +172,7 @@ func TestFilesAndClusterAgree(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &ls); err != nil {
 			t.Fatal(err)
 		}
-		want, err := spec.FromLuaScript(&ls)
+		want, err := spec.From(kinds.Kind(u.GetKind()), &ls)
 		if err != nil {
 			t.Errorf("%s: the operator: %v", path, err)
 			continue
@@ -169,7 +187,7 @@ func TestFilesAndClusterAgree(t *testing.T) {
 			}
 		}
 		got := spec.Wanted{
-			Name: file[0].Name, Source: file[0].Source, Entrypoint: file[0].Entrypoint, Enabled: file[0].Enabled, Pin: file[0].Pin,
+			Name: file[0].Name, Engine: file[0].Engine, Source: file[0].Source, Entrypoint: file[0].Entrypoint, Enabled: file[0].Enabled, Pin: file[0].Pin,
 			Settings: settings, Owner: want.Owner, SourceField: want.SourceField,
 		}
 		if diff := cmp.Diff(got, want); diff != "" {

@@ -14,8 +14,8 @@ func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	if err := env.Client.List(t.Context(), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Items) != 2 {
-		t.Fatalf("there are %d definitions, want 2", len(list.Items))
+	if len(list.Items) != 3 {
+		t.Fatalf("there are %d definitions, want 3", len(list.Items))
 	}
 	return list.Items
 }

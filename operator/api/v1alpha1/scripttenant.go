@@ -11,8 +11,8 @@ import (
 const ConditionConfigured = "Configured"
 
 // ScriptTenant is a tenant of the same name: which namespaces may act for it, and
-// what all its scripts together may use on each node. Without one, the LuaScripts of
-// the tenant are refused. It is for those who run the cluster: whoever may change it
+// what all its scripts together may use on each node. Without one, the Scripts and
+// LuaScripts of the tenant are refused. It is for those who run the cluster: whoever may change it
 // decides whose scripts a namespace can replace.
 //
 // +kubebuilder:object:root=true
@@ -49,7 +49,7 @@ type ScriptTenantList struct {
 
 // ScriptTenantSpec has the namespaces that can act for a tenant, and the quotas of the tenant.
 type ScriptTenantSpec struct {
-	// The namespaces whose LuaScripts may be the tenant's, by name. * stands for all.
+	// The namespaces whose Scripts and LuaScripts may be the tenant's, by name. * stands for all.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
@@ -138,7 +138,7 @@ type ScriptTenantStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// LuaScripts that are the tenant's.
+	// Scripts and LuaScripts that are the tenant's.
 	// +optional
 	Scripts int32 `json:"scripts,omitempty"`
 }

@@ -105,7 +105,7 @@ func TestTheTenantStays(t *testing.T) {
 	other.Spec.TenantID = "shop"
 	err := env.Client.Update(t.Context(), other)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.tenantId: Invalid value") ||
-		!strings.Contains(err.Error(), "cannot be changed: delete the LuaScript and create another") {
+		!strings.Contains(err.Error(), "cannot be changed: delete the object and create another") {
 		t.Errorf("another tenant: %v", err)
 	}
 	ls.Spec = v1alpha1.LuaScriptSpec{
@@ -173,7 +173,7 @@ func TestScheme(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	for kind, want := range map[string]bool{"LuaScript": true, "LuaScriptList": true, "ScriptTenant": true, "ScriptTenantList": true, "Namespace": false} {
+	for kind, want := range map[string]bool{"Script": true, "ScriptList": true, "LuaScript": true, "LuaScriptList": true, "ScriptTenant": true, "ScriptTenantList": true, "Namespace": false} {
 		if got := scheme.Recognizes(v1alpha1.GroupVersion.WithKind(kind)); got != want {
 			t.Errorf("%s: %v, want %v", kind, got, want)
 		}

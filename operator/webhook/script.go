@@ -10,13 +10,39 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/operator/spec"
 	"github.com/scriptorium-dev/scriptorium/operator/tenancy"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// luaScripts validates LuaScripts.
-type luaScripts struct {
+// scripts validates the objects of one kind, which have the type T.
+type scripts[T client.Object] struct {
+	validator
+	kind kinds.Kind
+}
+
+// ValidateCreate validates a new object.
+func (s *scripts[T]) ValidateCreate(ctx context.Context, o T) (admission.Warnings, error) {
+	return s.validate(ctx, s.kind, nil, kinds.Of(o))
+}
+
+// ValidateUpdate validates an object whose spec is another one now.
+func (s *scripts[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Warnings, error) {
+	before, ls := kinds.Of(old), kinds.Of(o)
+	if !ls.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(before.Spec, ls.Spec) {
+		return nil, nil
+	}
+	return s.validate(ctx, s.kind, before, ls)
+}
+
+// ValidateDelete lets everything go.
+func (*scripts[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validator is what looks at the objects of both kinds.
+type validator struct {
 	checkers map[string]engine.Checker
 	advise   func(engine.Source) []*script.Error // of Lua; nil: there is no advice
 	cached   client.Reader
@@ -26,27 +52,9 @@ type luaScripts struct {
 	turns chan struct{}
 }
 
-// ValidateCreate validates a new LuaScript.
-func (v *luaScripts) ValidateCreate(ctx context.Context, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
-	return v.validate(ctx, nil, ls)
-}
-
-// ValidateUpdate validates a LuaScript whose spec is another one now.
-func (v *luaScripts) ValidateUpdate(ctx context.Context, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
-	if !ls.DeletionTimestamp.IsZero() || equality.Semantic.DeepEqual(before.Spec, ls.Spec) {
-		return nil, nil
-	}
-	return v.validate(ctx, before, ls)
-}
-
-// ValidateDelete lets everything go.
-func (*luaScripts) ValidateDelete(context.Context, *v1alpha1.LuaScript) (admission.Warnings, error) {
-	return nil, nil
-}
-
 // validate validates ls, which was before once, if that is not nil.
-func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
-	c, err := v.compile(ctx, ls)
+func (v *validator) validate(ctx context.Context, kind kinds.Kind, before, ls *v1alpha1.LuaScript) (admission.Warnings, error) {
+	c, err := v.compile(ctx, kind, ls)
 	if err != nil {
 		return nil, err
 	}
@@ -55,29 +63,29 @@ func (v *luaScripts) validate(ctx context.Context, before, ls *v1alpha1.LuaScrip
 	var warnings admission.Warnings
 	switch {
 	case err != nil:
-		warnings = append(warnings, fmt.Sprintf("spec.tenantId: could not be checked, the LuaScript's conditions will say: %v", err))
+		warnings = append(warnings, fmt.Sprintf("spec.tenantId: could not be checked, the %s's conditions will say: %v", kind, err))
 	case denied != nil:
 		faults = append(spec.Faults{denied}, faults...)
 	default:
-		above, cut := aboveCeiling(tenant, &c.wanted, before)
+		above, cut := aboveCeiling(tenant, &c.wanted, kind, before)
 		faults, warnings = append(faults, above...), append(warnings, cut...)
 	}
-	missing, doubtful := checkPin(before, ls, &c.wanted)
+	missing, doubtful := checkPin(kind, before, ls, &c.wanted)
 	if missing != nil {
 		faults = append(faults, missing)
 	}
 	if len(faults) > 0 {
-		return warnings, refusal("LuaScript", ls.Name, faults)
+		return warnings, refusal(string(kind), ls.Name, faults)
 	}
 	if before == nil {
-		warnings = append(warnings, v.rivals(ctx, ls)...)
+		warnings = append(warnings, v.rivals(ctx, kind, ls)...)
 	}
 	warnings = append(append(append(warnings, c.advice...), doubtful...), warnOfRollout(&c.wanted.Settings)...)
-	return append(warnings, warnOfPin(before, ls)...), nil
+	return append(warnings, warnOfPin(kind, before, ls)...), nil
 }
 
 // advice warns of what in the source is probably not meant.
-func (v *luaScripts) advice(w *spec.Wanted) (warnings admission.Warnings) {
+func (v *validator) advice(w *spec.Wanted) (warnings admission.Warnings) {
 	if v.advise == nil || w.Engine != script.EngineLua {
 		return nil
 	}
@@ -100,7 +108,7 @@ type compiled struct {
 }
 
 // compile looks at the spec itself. All that reads the source is done in one turn.
-func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (c compiled, err error) {
+func (v *validator) compile(ctx context.Context, kind kinds.Kind, ls *v1alpha1.LuaScript) (c compiled, err error) {
 	select {
 	case v.turns <- struct{}{}:
 		defer func() { <-v.turns }()
@@ -108,7 +116,7 @@ func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (c com
 		return c, ctx.Err()
 	}
 	var ok bool
-	c.wanted, err = spec.Check(v.checkers, ls)
+	c.wanted, err = spec.Check(v.checkers, kind, ls)
 	if c.faults, ok = spec.AllFaults(err); !ok {
 		return c, err
 	}
@@ -118,10 +126,10 @@ func (v *luaScripts) compile(ctx context.Context, ls *v1alpha1.LuaScript) (c com
 	return c, nil
 }
 
-// tenant returns the LuaScript's tenant, or why it may not be that. The cache may not
+// tenant returns the object's tenant, or why it may not be that. The cache may not
 // have heard of a ScriptTenant, or of a namespace, that was applied along with the
-// LuaScript: a refusal comes from the API server alone.
-func (v *luaScripts) tenant(ctx context.Context, ls *v1alpha1.LuaScript) (t *v1alpha1.ScriptTenant, denied *script.Error, err error) {
+// object: a refusal comes from the API server alone.
+func (v *validator) tenant(ctx context.Context, ls *v1alpha1.LuaScript) (t *v1alpha1.ScriptTenant, denied *script.Error, err error) {
 	for _, reader := range []client.Reader{v.cached, v.direct} {
 		if t, err = tenancy.Find(ctx, reader, ls.Spec.TenantID, ls.Namespace); err == nil {
 			return t, nil, nil
@@ -135,7 +143,7 @@ func (v *luaScripts) tenant(ctx context.Context, ls *v1alpha1.LuaScript) (t *v1a
 
 // aboveCeiling returns what is more than the tenant may have, as far as it is new, and
 // warns of what is not.
-func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, before *v1alpha1.LuaScript) (faults spec.Faults, warnings admission.Warnings) {
+func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, kind kinds.Kind, before *v1alpha1.LuaScript) (faults spec.Faults, warnings admission.Warnings) {
 	settings, err := spec.TenantSettings(t)
 	if err != nil {
 		return nil, nil //nolint:nilerr // its own conditions say so
@@ -143,7 +151,7 @@ func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, before *v1alpha1.Lua
 	limits, source := w.AboveCeiling(settings.Limits)
 	var was spec.Wanted
 	if before != nil {
-		was, _ = spec.FromLuaScript(before) // what can be read of it
+		was, _ = spec.From(kind, before) // what can be read of it
 	}
 	if before == nil || was.Settings.Limits != w.Settings.Limits {
 		faults = append(faults, limits...)
@@ -158,25 +166,26 @@ func aboveCeiling(t *v1alpha1.ScriptTenant, w *spec.Wanted, before *v1alpha1.Lua
 	return faults, warnings
 }
 
-// scriptIndex is the index of LuaScripts by the scripts that they are.
+// scriptIndex is the index of objects by the scripts that they are.
 const scriptIndex = "script"
 
 func scriptKey(ls *v1alpha1.LuaScript) string {
 	return script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}.String()
 }
 
-// rivals warns of LuaScripts in other namespaces that are the same script: one of
+// rivals warns of objects in other namespaces, or of the other kind, that are the same script: one of
 // them alone can be. Which one it is the registry decides.
-func (v *luaScripts) rivals(ctx context.Context, ls *v1alpha1.LuaScript) admission.Warnings {
-	var list v1alpha1.LuaScriptList
-	if err := v.cached.List(ctx, &list, client.MatchingFields{scriptIndex: scriptKey(ls)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		rival := &list.Items[i]
-		if rival.Namespace != ls.Namespace {
-			return admission.Warnings{fmt.Sprintf("metadata.name: %s: the one that was published first owns it, and the other one will stay Stalled",
-				spec.Rival(spec.Owner(rival.Namespace, rival.Name), script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}))}
+func (v *validator) rivals(ctx context.Context, kind kinds.Kind, ls *v1alpha1.LuaScript) admission.Warnings {
+	for _, other := range kinds.All() {
+		list, err := other.List(ctx, v.cached, client.MatchingFields{scriptIndex: scriptKey(ls)}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			continue
+		}
+		for _, rival := range list {
+			if other != kind || rival.Namespace != ls.Namespace {
+				return admission.Warnings{fmt.Sprintf("metadata.name: %s: the one that was published first owns it, and the other one will stay Stalled",
+					spec.Rival(other.Owner(rival.Namespace, rival.Name), script.Name{Tenant: ls.Spec.TenantID, Script: ls.Name}))}
+			}
 		}
 	}
 	return nil
