@@ -21,6 +21,7 @@ func TestEndToEnd(t *testing.T) {
 		return // the rest makes no sense without
 	}
 	t.Run("change under load, no call fails", w.changeUnderLoad)
+	t.Run("a module and a policy on every node", w.engines)
 	t.Run("a gateway in front of applications, no request fails", w.webGateway)
 	t.Run("pin", w.pin)
 	t.Run("roll back", w.rollBack)

@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 		images:  kube.ImagesFromEnvironment(),
 		spec: kube.Gateways{
 			Namespace: kube.TestNamespace, Name: "gateway", Callers: 4, Interval: 10 * time.Millisecond,
-			Scripts: []string{tenant + "/" + hello, tenant + "/" + second},
+			Scripts: []string{tenant + "/" + hello, tenant + "/" + second, tenant + "/" + module, tenant + "/" + policy},
 		},
 	}
 }

@@ -254,7 +254,8 @@ func (p *Programs) engine(k Key) (engine.Engine, error) {
 	if eng, ok := p.engines[k.Engine]; ok {
 		return eng, nil
 	}
-	return nil, script.Errorf(script.Invalid, "engine", "%.80q is not an engine of this agent, which has: %s",
+	// Unavailable, so that a rollout waits for the agent: the version is not wrong, and an upgrade brings the engine.
+	return nil, script.Errorf(script.Unavailable, "engine", "%.80q is not an engine of this agent, which has: %s: run an agentd that has it",
 		k.Engine, strings.Join(slices.Sorted(maps.Keys(p.engines)), ", "))
 }
 

@@ -446,7 +446,7 @@ func (a *applier) commit(candidates []*candidate, removed []string) (int, error)
 			a.fail(now, c)
 			continue
 		}
-		a.pass(c)
+		a.pass(now, c)
 	}
 	a.forgetSkipped()
 	if err != nil {

@@ -59,13 +59,26 @@ func (a *applier) fail(now time.Time, c *candidate) {
 	f.attempts++
 }
 
-func (a *applier) pass(c *candidate) {
+func (a *applier) pass(now time.Time, c *candidate) {
 	key := c.Key
+	if c.Object.Tenant != nil {
+		a.retryOf(now, c.Object.TenantName())
+	}
 	if _, was := a.failing[key]; was {
 		delete(a.failing, key)
 		a.changed = true
 	}
 	a.log.Debug("it is live", "key", key, "revision", c.Object.Revision())
+}
+
+// retryOf has the tenant's releases tried again, whatever they failed for: its new settings may be what they need, such
+// as a process of its own.
+func (a *applier) retryOf(now time.Time, tenant string) {
+	for _, f := range a.failing {
+		if f.item.Object.Release != nil && f.item.Object.TenantName() == tenant {
+			f.passing, f.at = true, now
+		}
+	}
 }
 
 // retryAt returns when the first retry is due; zero: never.

@@ -67,6 +67,8 @@ type Config struct {
 	Security      node.Security
 	Decisions     node.Decisions
 	Debug         debugsock.Options // served by Run
+	// WithoutEngines is as in node.Config; no flag sets it.
+	WithoutEngines []string
 
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
@@ -154,6 +156,7 @@ func Start(cfg Config) (*Daemon, error) {
 			Tracer: cfg.Tracing.Tracer(), TracedAgents: cfg.TracedAgents, CallTracing: callTracing(cfg.Tracing),
 		},
 		Tenants: cfg.Tenants, Security: cfg.Security, Expiries: expiries, Decisions: cfg.Decisions,
+		WithoutEngines: cfg.WithoutEngines,
 	})
 	if err != nil {
 		return nil, err

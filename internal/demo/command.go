@@ -9,6 +9,7 @@ import (
 // Command returns the demo command of a program that has an agentd command too.
 func Command() *cobra.Command {
 	var agents int
+	var modules string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the whole path of a change, unattended",
@@ -21,9 +22,10 @@ step held. It keeps nothing.`,
 			if err != nil {
 				return err
 			}
-			return Run(cmd.Context(), Config{Agents: agents, AgentCommand: []string{self, "agentd"}, Out: cmd.OutOrStdout()})
+			return Run(cmd.Context(), Config{Agents: agents, AgentCommand: []string{self, "agentd"}, Modules: modules, Out: cmd.OutOrStdout()})
 		},
 	}
 	cmd.Flags().IntVar(&agents, "agents", 3, "how many agents there are")
+	cmd.Flags().StringVar(&modules, "modules", "sdk/out", "the folder of the WebAssembly modules that sdk/build.sh builds")
 	return cmd
 }

@@ -25,7 +25,9 @@ type Config struct {
 	Agents int
 	// AgentCommand starts agentd: a program and its first arguments.
 	AgentCommand []string
-	Out          io.Writer
+	// Modules is the folder that sdk/build.sh builds WebAssembly modules into: sdk/out.
+	Modules string
+	Out     io.Writer
 }
 
 // patience is how long a step may take before it has failed.
@@ -49,6 +51,7 @@ type demo struct {
 	registry *registryclient.Client
 	agents   []*agent
 	spans    *spans
+	modules  modules
 	edition  int // that is the latest
 }
 
@@ -57,6 +60,10 @@ type demo struct {
 func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Agents == 0 {
 		cfg.Agents = 3
+	}
+	modules, note, err := findModules(cfg.Modules)
+	if err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "scriptorium-demo-")
 	if err != nil {
@@ -73,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &demo{table: table{out: cfg.Out}, stack: stack, spans: spans}
+	d := &demo{table: table{out: cfg.Out}, stack: stack, spans: spans, modules: modules}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if d.registry, err = registryclient.Dial(stack.RegistryTarget()); err != nil {
 		return err
@@ -88,8 +95,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(cfg.Out, "etcd, NATS and a registry in this process, %d agents in processes of their own (up in %s)\n\n",
-		cfg.Agents, Milliseconds(time.Since(started)))
+	fmt.Fprintf(cfg.Out, "etcd, NATS and a registry in this process, %d agents in processes of their own (up in %s)\n%s\n",
+		cfg.Agents, Milliseconds(time.Since(started)), note)
 	if err := d.play(ctx); err != nil {
 		return err
 	}
@@ -125,6 +132,7 @@ func (d *demo) play(ctx context.Context) error {
 		{"publish a script that does not compile", d.publishBroken},
 		{"change it in one trace", d.traceChange},
 		{"ask the fleet for the script's calls", d.countCalls},
+		{d.modules.whatChanges(), func(context.Context) (string, error) { return d.changeEngines(ctx) }},
 		{"try a version in the shadow of calls", d.shadow},
 		{"try a version on one agent, kill -9 that", d.loseCanary},
 		{fmt.Sprintf("kill -9 %s, stop registry and NATS", last.node.name), d.breakDown},

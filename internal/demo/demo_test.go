@@ -2,13 +2,16 @@ package demo_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/internal/demo"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptorium"
+	"github.com/scriptorium-dev/scriptorium/internal/sdkbuild"
 )
 
 // TestMain is the scriptorium command when it is asked to be: the demo starts
@@ -21,15 +24,30 @@ func TestMain(m *testing.M) {
 }
 
 func TestDemo(t *testing.T) {
+	modules := filepath.Dir(built(t))
 	var out bytes.Buffer
-	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd"}, Out: &out})
+	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd"}, Modules: modules, Out: &out})
 	t.Log("\n" + out.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "all 13 steps held") {
+	if !strings.Contains(out.String(), "all 14 steps held") {
 		t.Error("not all steps were shown")
 	}
+}
+
+// built returns the folder of modules in Rust, or in Go if the machine has no compiler for Rust.
+func built(t *testing.T) string {
+	t.Helper()
+	dir, err := sdkbuild.Build(t.Context(), "rust")
+	if errors.Is(err, sdkbuild.ErrNoTool) {
+		t.Log(err)
+		dir, err = sdkbuild.Build(t.Context(), "go")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // TestDemoFails: a demonstration that cannot fail shows nothing.

@@ -20,6 +20,8 @@ type Config struct {
 	Isolated bool
 	// NoMachineCode: the process cannot make memory executable.
 	NoMachineCode bool
+	// Without names engines that are left out, as the build tags leave them out. Lua always stays.
+	Without []string
 }
 
 // Set is the engines of a process.
@@ -38,6 +40,9 @@ type optional struct {
 func New(cfg Config) (*Set, error) {
 	s := &Set{Lua: lua.New()}
 	for _, o := range slices.Concat(wasmEngines, regoEngines) {
+		if slices.Contains(cfg.Without, o.check.Name()) {
+			continue
+		}
 		e, err := o.engine(cfg)
 		if err != nil {
 			return nil, err

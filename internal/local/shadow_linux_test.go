@@ -86,6 +86,11 @@ func testShadow(t *testing.T, settings script.TenantSettings) {
 // status waits until the status of the script is as wanted.
 func (s *stack) status(as func(*registryclient.ScriptStatus) bool) registryclient.ScriptStatus {
 	s.t.Helper()
+	return s.statusOf(name, as)
+}
+
+func (s *stack) statusOf(name script.Name, as func(*registryclient.ScriptStatus) bool) registryclient.ScriptStatus {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	var last registryclient.ScriptStatus

@@ -30,6 +30,8 @@ type Config struct {
 	Tenants   []string
 	Security  Security
 	Decisions Decisions
+	// WithoutEngines are the engines that the node does not have: see engines.Config.Without.
+	WithoutEngines []string
 	// Expiries collects when the certificates expire; Open registers it. Nil makes one.
 	Expiries *tlsfiles.Expiries
 }
@@ -58,7 +60,7 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Config.Decisions, err = cfg.Decisions.open(cfg.Name, cfg.Log); err != nil {
 		return nil, err
 	}
-	set, err := engines.New(engines.Config{CacheDir: filepath.Join(cfg.Dir, "compiled")})
+	set, err := engines.New(engines.Config{CacheDir: filepath.Join(cfg.Dir, "compiled"), Without: cfg.WithoutEngines})
 	if err != nil {
 		return nil, err
 	}
