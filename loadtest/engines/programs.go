@@ -75,8 +75,8 @@ func candidates(ctx context.Context, o options, progress io.Writer) ([]candidate
 			if err != nil {
 				return nil, err
 			}
-			for mode, reuse := range map[string]bool{"pooled": true, "fresh": false} {
-				c := candidate{task: t, name: language + ", " + mode, engine: script.EngineWasm, src: engine.Source{Code: code}}
+			for mode, reuse := range []bool{false, true} {
+				c := candidate{task: t, name: language + ", " + []string{"fresh", "pooled"}[mode], engine: script.EngineWasm, src: engine.Source{Code: code}}
 				c.src.Runtime.Wasm.Reuse = reuse
 				all = append(all, c)
 			}
