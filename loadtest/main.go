@@ -16,6 +16,10 @@
 //
 // measures what tenants that spin do to another one's calls.
 //
+//	go run ./loadtest/engines
+//
+// a command of its own, compares the runtimes of scripts.
+//
 //	go run ./loadtest status --agents 10000
 //
 // measures what the status of a large fleet costs a registry.

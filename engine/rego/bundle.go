@@ -91,7 +91,7 @@ func bundleError(err error) *script.Error {
 // add takes a file.
 func (s *sources) add(name string, content []byte, v0 bool) *script.Error {
 	switch {
-	case strings.HasSuffix(name, "_test.rego"):
+	case strings.HasSuffix(name, testSuffix):
 		return nil
 	case strings.HasSuffix(name, ".rego"):
 		if s.modules[name] != nil {

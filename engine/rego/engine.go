@@ -20,6 +20,8 @@ type Engine struct {
 	sandbox *sandbox.Sandbox
 }
 
+var _ engine.Tester = (*Engine)(nil)
+
 // New returns an engine. It fails if the directory of the sandbox's cache cannot be used.
 func New(config Config) (*Engine, error) {
 	s, err := sandbox.New(config.Sandbox)

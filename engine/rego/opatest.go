@@ -20,19 +20,24 @@ const (
 	skipPrefix = "todo_test_"
 )
 
-// TestResult says how a test ended.
-type TestResult struct {
-	Package string // such as acme.route_test
-	Name    string // such as test_guests_are_denied
-	File    string
-	Line    int
-	Column  int
-	Passed  bool
-	Skipped bool     // its name begins with todo_
-	Err     error    // why the test could not end; nil for one that is false or undefined
-	Cases   []string // those that failed, of a test with cases
-	Output  []string // what it printed
-	Took    time.Duration
+// testSuffix ends the name of a file with tests.
+const testSuffix = "_test.rego"
+
+// TestResult is engine.TestResult.
+type TestResult = engine.TestResult
+
+// TestFile is engine.Tester's. A bundle has none.
+func (*Engine) TestFile(source string) string {
+	name, ok := strings.CutSuffix(source, ".rego")
+	if !ok {
+		return ""
+	}
+	return name + testSuffix
+}
+
+// RunTests is engine.Tester's.
+func (*Engine) RunTests(ctx context.Context, src engine.Source, files map[string][]byte, limits script.Limits) ([]engine.TestResult, error) {
+	return RunTests(ctx, src, files, limits)
 }
 
 // RunTests runs the tests of files, which opa test runs, too, against a source: all rules whose names begin with test_, in the

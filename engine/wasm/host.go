@@ -132,7 +132,7 @@ func hostKVGet(c *sandbox.Call, stack []uint64) {
 	content, ok, err := stateOf(c).agent.Value("kv_get", key)
 	check(c, "kv_get", err)
 	if len(content) > c.Limits.StringBytes {
-		c.Fail(script.Errorf(script.Limit, "", "kv_get: the value of %s has %d bytes, and a text may have %d: raise limits.stringBytes", hostapi.KeyText(key), len(content), c.Limits.StringBytes))
+		c.Fail(script.Errorf(script.Limit, "", "kv_get: the value of %s has %d bytes, and a module gets at most %d: split the value", hostapi.KeyText(key), len(content), c.Limits.StringBytes))
 	}
 	if !ok {
 		stack[0] = none

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/docs/api"
@@ -18,6 +19,12 @@ var files embed.FS
 
 // Templates are the names of the templates, the default first.
 var Templates = []string{"decision", "transform"}
+
+// Lua is the runtime of Templates.
+const Lua = "lua"
+
+// Runtimes are the runtimes that a folder can be for, the default first. Those after it have one template, of their name.
+var Runtimes = []string{Lua, "rego", "wasm"}
 
 // File is one file of the folder.
 type File struct {
@@ -32,14 +39,18 @@ var schemas = map[string][]string{
 	"project":  {".scriptorium.yaml"},
 }
 
-// Files returns the files of a template, for a project and a tenant.
+// Files returns the files of a template or of a runtime other than Lua, for a project and a tenant.
 func Files(template, project, tenant string) ([]File, error) {
 	replace := strings.NewReplacer("PROJECT", project, "TENANT", tenant).Replace
+	inLua := slices.Contains(Templates, template)
 	var all []File
 	for _, dir := range []string{"files/every", "files/" + template} {
 		err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
+			}
+			if !inLua && name == "files/every/.luarc.json" {
+				return nil
 			}
 			data, err := files.ReadFile(name)
 			all = append(all, File{Path: strings.TrimPrefix(name, dir+"/"), Content: []byte(replace(string(data)))})
@@ -48,6 +59,9 @@ func Files(template, project, tenant string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if !inLua {
+		return append(all, editorSchemas()...), nil
 	}
 	all = append(all, File{Path: ".luals/scriptorium.lua", Content: []byte(api.Globals)}, File{Path: ".luals/kube.lua", Content: []byte(api.Kube)})
 	return append(all, editorSchemas()...), nil

@@ -95,18 +95,21 @@ func (o *benchOptions) validate() (*regexp.Regexp, error) {
 }
 
 func (a *app) bench(ctx context.Context, paths []string, o *benchOptions, only *regexp.Regexp) error {
-	suites, err := a.loadSuites(paths)
+	set := engines.Offline()
+	suites, err := a.loadSuites(set, paths)
 	if err != nil {
 		return usage(err)
 	}
-	suites = chosen(suites, only)
+	for i := range suites {
+		suites[i].Choose(only)
+	}
 	var other *manifest.Manifest
 	if o.against != "" {
 		if other, err = a.benchedAgainst(ctx, suites, o.against); err != nil {
 			return err
 		}
 	}
-	b := &bench{app: a, engines: engines.Offline(), cfg: &o.cfg, view: benchView{Rounds: o.cfg.Rounds, Cases: []benchCaseView{}}}
+	b := &bench{app: a, engines: set, cfg: &o.cfg, view: benchView{Rounds: o.cfg.Rounds, Cases: []benchCaseView{}}}
 	if other != nil {
 		b.view.Against = other.SourceFile
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/client/manifest"
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -158,7 +159,7 @@ func asLabel(user string) string {
 
 // devRound tests the scripts, and publishes them if they pass.
 func (a *app) devRound(ctx context.Context, paths []string, o *devOptions) error {
-	suites, err := a.loadSuites(paths)
+	suites, err := a.loadSuites(engines.Offline(), paths)
 	if err != nil {
 		return usage(err)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 const initLong = `Init makes a folder of scripts: a manifest with its Lua file and tests, .scriptorium.yaml,
-settings for editors, and a GitHub workflow that runs lint and test.
+settings for editors, and a GitHub workflow that runs lint and test. With --runtime rego it
+has a policy in Rego and its tests, with --runtime wasm a crate in Rust.
 
 It never overwrites a file: what is there already is kept. The folder needs no registry.`
 
@@ -30,10 +31,10 @@ type initView struct {
 }
 
 func (a *app) initCommand() *cobra.Command {
-	var template, tenant, project string
+	var template, runtime, tenant, project string
 	cmd := &cobra.Command{
 		Use: "init [DIR]", Short: "Make a folder with a script, its tests and settings for editors", Long: initLong,
-		Example: "  scriptctl init shop --tenant acme\n  scriptctl init --template transform",
+		Example: "  scriptctl init shop --tenant acme\n  scriptctl init --template transform\n  scriptctl init policies --runtime rego",
 		Args:    wantArgs(0, 1, "one folder at most", "[DIR]"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -43,11 +44,22 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				dir = args[0]
 			}
+			if !slices.Contains(scaffold.Runtimes, runtime) {
+				return usage(script.Errorf(script.Invalid, "--runtime", "%.80q is not a runtime: want %s", runtime, strings.Join(scaffold.Runtimes, ", ")))
+			}
+			if runtime != scaffold.Lua {
+				if template != scaffold.Templates[0] {
+					return usage(script.Errorf(script.Invalid, "--template", "is for the runtime %s: leave it out", scaffold.Lua))
+				}
+				return a.writeFolder(dir, runtime, tenant, project)
+			}
 			return a.makeFolder(dir, template, tenant, project)
 		},
 	}
 	cmd.Flags().StringVar(&template, "template", scaffold.Templates[0], "what the script does: "+strings.Join(scaffold.Templates, " or "))
 	must(cmd.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(scaffold.Templates, cobra.ShellCompDirectiveNoFileComp)))
+	cmd.Flags().StringVar(&runtime, "runtime", scaffold.Runtimes[0], "what runs the script: "+strings.Join(scaffold.Runtimes, ", "))
+	must(cmd.RegisterFlagCompletionFunc("runtime", cobra.FixedCompletions(scaffold.Runtimes, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant of the script (default: that of the context, else acme)")
 	cmd.Flags().StringVar(&project, "project", "", "the project, for apply --prune (default: the folder's name)")
 	return cmd
@@ -57,6 +69,10 @@ func (a *app) makeFolder(dir, template, tenant, project string) error {
 	if !slices.Contains(scaffold.Templates, template) {
 		return usage(script.Errorf(script.Invalid, "--template", "%.80q is not a template: want %s", template, strings.Join(scaffold.Templates, " or ")))
 	}
+	return a.writeFolder(dir, template, tenant, project)
+}
+
+func (a *app) writeFolder(dir, template, tenant, project string) error {
 	if tenant == "" {
 		if s, err := a.settings(); err == nil {
 			tenant = s.tenant

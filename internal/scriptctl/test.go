@@ -51,6 +51,9 @@ A test file has these fields:
     gateway: {uri: "/admin?x=1", method: GET, headers: {host: a.example}}
     decision: {allow: false, status: 403}   # what a gateway does then
 
+A policy in Rego, in route.rego, has tests in route_test.rego, too: the rules whose names
+begin with test_, as for opa test.
+
 A failed test of a manifest that reads values is skipped if it has none: only the fleet
 has them.`
 
@@ -138,7 +141,8 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	suites, err := a.loadSuites(paths)
+	set := engines.Offline()
+	suites, err := a.loadSuites(set, paths)
 	if err != nil {
 		return usage(err)
 	}
@@ -147,11 +151,13 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 		return usage(script.Errorf(script.Invalid, "--run", "is no RE2 expression: %v", err))
 	}
 	all := cases(suites)
-	suites = chosen(suites, only)
+	for i := range suites {
+		suites[i].Choose(only)
+	}
 	view := testsView{Tests: []caseView{}}
 	began := time.Now()
 	var goldens []*scripttest.Result
-	err = scripttest.Run(ctx, engines.Offline(), suites, scripttest.Options{Coverage: coverage, Update: o.update}, func(r *scripttest.Result) {
+	err = scripttest.Run(ctx, set, suites, scripttest.Options{Coverage: coverage, Update: o.update}, func(r *scripttest.Result) {
 		view.add(r)
 		if r.Golden != nil {
 			goldens = append(goldens, r)
@@ -201,13 +207,13 @@ func (v *testsView) failure(all int, paths []string, o *testOptions) error {
 
 func cases(suites []scripttest.Suite) (n int) {
 	for i := range suites {
-		n += len(suites[i].Cases)
+		n += len(suites[i].Cases) + len(suites[i].Own)
 	}
 	return n
 }
 
 // loadSuites reads the manifests and the test files of the paths.
-func (a *app) loadSuites(paths []string) (suites []scripttest.Suite, err error) {
+func (a *app) loadSuites(set *engines.Set, paths []string) (suites []scripttest.Suite, err error) {
 	var files, manifests []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -231,6 +237,7 @@ func (a *app) loadSuites(paths []string) (suites []scripttest.Suite, err error) 
 		faults = append(faults, err)
 		for i := range loaded {
 			s, _ := scripttest.OfManifest(&loaded[i]) // one without tests counts for the coverage
+			faults = append(faults, s.ReadOwn(set))
 			suites = append(suites, s)
 		}
 	}
@@ -252,20 +259,6 @@ func testFilesIn(dir string) (files []string, err error) {
 		}
 	}
 	return files, err
-}
-
-// chosen returns the suites with those cases alone whose names match.
-func chosen(suites []scripttest.Suite, only *regexp.Regexp) []scripttest.Suite {
-	for i := range suites {
-		var cases []manifest.TestCase
-		for _, c := range suites[i].Cases {
-			if only.MatchString(c.Name) {
-				cases = append(cases, c)
-			}
-		}
-		suites[i].Cases = cases
-	}
-	return suites
 }
 
 func (v *testsView) add(r *scripttest.Result) {
@@ -354,13 +347,18 @@ const maxValueBytes = 1000
 // dryRunTests runs the tests of the manifests, and returns an error for each that fails.
 func (a *app) dryRunTests(ctx context.Context, manifests []manifest.Manifest) error {
 	var suites []scripttest.Suite
+	set := engines.Offline()
 	for i := range manifests {
-		if s, ok := scripttest.OfManifest(&manifests[i]); ok {
+		s, ok := scripttest.OfManifest(&manifests[i])
+		if err := s.ReadOwn(set); err != nil {
+			return err
+		}
+		if ok || len(s.Own) > 0 {
 			suites = append(suites, s)
 		}
 	}
 	var view testsView
-	if err := scripttest.Run(ctx, engines.Offline(), suites, scripttest.Options{}, func(r *scripttest.Result) { view.add(r) }); err != nil {
+	if err := scripttest.Run(ctx, set, suites, scripttest.Options{}, func(r *scripttest.Result) { view.add(r) }); err != nil {
 		return err
 	}
 	var faults []error

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/engines"
 	"github.com/scriptorium-dev/scriptorium/internal/scripttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -69,13 +70,13 @@ func (a *app) watch(ctx context.Context, paths []string, do func() error) error 
 // testedFiles returns the files that the tests read. Those of before stay if they cannot be loaded now: somebody is
 // writing one of them.
 func (a *app) testedFiles(paths, before []string) (files []string) {
-	suites, err := a.loadSuites(paths) // test prints the error
+	suites, err := a.loadSuites(engines.Offline(), paths) // test prints the error
 	if err != nil {
 		files = before
 	}
 	for i := range suites {
 		m := suites[i].Script
-		files = append(files, m.File, m.SourceFile)
+		files = append(append(files, m.File, m.SourceFile), suites[i].OwnFiles()...)
 		for j := range suites[i].Cases {
 			files = append(files, suites[i].Cases[j].File, suites[i].Cases[j].Golden)
 		}

@@ -5,6 +5,7 @@ package scripttest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -27,6 +28,10 @@ import (
 type Suite struct {
 	Script *manifest.Manifest
 	Cases  []manifest.TestCase
+	// Own are files with tests in the script's own language, by path: see ReadOwn. Those run whose names match Only, or
+	// all if it is nil.
+	Own  map[string][]byte
+	Only *regexp.Regexp
 }
 
 // OfManifest returns the tests in the manifest; ok is false if there are none.
@@ -107,7 +112,10 @@ func Run(ctx context.Context, e *engines.Set, suites []Suite, o Options, done fu
 		}
 		profile := o.Coverage.add(s.Script, p)
 		for j := range s.Cases {
-			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], profile: profile, update: o.Update, done: make(chan *Result, 1)})
+			all = append(all, &pending{suite: s, program: p, test: &s.Cases[j], profile: profile, update: o.Update, done: make(chan outcome, 1)})
+		}
+		if len(s.Own) > 0 {
+			all = append(all, &pending{suite: s, engines: e, done: make(chan outcome, 1)})
 		}
 	}
 	var workers errgroup.Group
@@ -116,30 +124,51 @@ func Run(ctx context.Context, e *engines.Set, suites []Suite, o Options, done fu
 	go func() {
 		for _, p := range all {
 			workers.Go(func() error {
-				p.done <- p.run(ctx)
+				p.done <- p.outcome(ctx)
 				return nil
 			})
 		}
 		started <- workers.Wait()
 	}()
+	var faults []error
 	for _, p := range all {
-		r := <-p.done
+		o := <-p.done
 		if ctx.Err() != nil {
 			return fmt.Errorf("the tests were interrupted: %w", context.Cause(ctx))
 		}
-		done(r)
+		faults = append(faults, o.err)
+		for _, r := range o.results {
+			done(r)
+		}
 	}
-	return <-started
+	return errors.Join(append(faults, <-started)...)
 }
 
-// pending is a case that waits for its turn.
+// outcome is what came of a case, or of all the tests of a suite that are in the script's own language.
+type outcome struct {
+	results []*Result
+	err     error // of the files with such tests
+}
+
+// pending is a case that waits for its turn; or all the tests of the suite that are in the script's own language, if
+// there is no case.
 type pending struct {
 	suite   *Suite
+	engines *engines.Set
 	program *offline.Program
 	test    *manifest.TestCase
 	profile engine.Profiler // nil without coverage
 	update  bool
-	done    chan *Result
+	done    chan outcome
+}
+
+func (p *pending) outcome(ctx context.Context) (o outcome) {
+	if p.test == nil {
+		o.results, o.err = p.suite.runOwn(ctx, p.engines)
+		return o
+	}
+	o.results = []*Result{p.run(ctx)}
+	return o
 }
 
 // CallOf returns the call of a case.
