@@ -59,8 +59,8 @@ func (s Spec) CheckEngine(field, engine string) error {
 		return foreign(".limits.lua.stringBytes", EngineLua)
 	case engine == EngineLua && s.Limits.WasmMemory != 0:
 		return foreign(".limits.wasm.memory", EngineWasm)
-	case engine == EngineRego && s.Runtime.Rego.Target == RegoTargetInterpreted && (s.Limits.WasmMemory != 0 || s.Limits.Instructions != 0):
-		return Errorf(Invalid, field+".rego.target", "an interpreted policy counts neither instructions nor memory: remove limits.instructions and limits.wasm.memory, or the target")
+	case engine == EngineRego && s.Runtime.Rego.Target == RegoTargetInterpreted && s.Limits.WasmMemory != 0:
+		return Errorf(Invalid, field+".limits.wasm.memory", "does not bound an interpreted policy, which takes the memory of its tenant's process: remove it, or rego.target")
 	}
 	return s.Runtime.Validate(field, engine)
 }

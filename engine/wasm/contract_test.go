@@ -86,5 +86,12 @@ func TestOnResponse(t *testing.T) {
 		t.Error("a module with on_response has none")
 	}
 	want(t, p, inv, "42")
+
+	g = handle(echo)
+	g.funcs = append(g.funcs, fn{export: "on_response", typ: "i32 i32 > i64", code: echo})
+	p = compile(t, e, g.bytes(t), false)
+	inv = invocation(`{"path":"/"}`, `{"status":500}`)
+	inv.OnResponse = true
+	want(t, p, inv, `{"request":{"path":"/"},"response":{"status":500}}`)
 	want(t, p, invocation(`1`), "1")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -53,7 +54,7 @@ func checkArguments(inv *engine.Invocation) error {
 			return invalid("args["+strconv.Itoa(i)+"]", err)
 		}
 	}
-	if len(inv.Args) > 1 {
+	if len(inv.Args) > 1 && !(inv.OnResponse && len(inv.Args) == 2) {
 		return script.Errorf(script.Invalid, "args", "a wasm script takes one argument, not %d: put them into one array or object", len(inv.Args))
 	}
 	if len(inv.Config) > 0 {
@@ -90,10 +91,7 @@ func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
 			return nil
 		}
 	}
-	arg := null
-	if len(c.Inv.Args) == 1 {
-		arg = c.Inv.Args[0]
-	}
+	arg := argumentOf(c.Inv)
 	stack := c.Stack()
 	stack[0] = uint64(len(arg))
 	if err := c.Invoke(alloc, stack[:1]); err != nil {
@@ -114,6 +112,17 @@ func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
 		return nil
 	}
 	return take(c, res, address, length)
+}
+
+// argumentOf returns the one argument of the call. A function on_response gets both of its arguments as one object.
+func argumentOf(inv *engine.Invocation) []byte {
+	switch len(inv.Args) {
+	case 0:
+		return null
+	case 1:
+		return inv.Args[0]
+	}
+	return slices.Concat([]byte(`{"request":`), inv.Args[0], []byte(`,"response":`), inv.Args[1], []byte("}"))
 }
 
 // take copies the result, if it is one JSON value.
