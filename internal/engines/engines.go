@@ -3,6 +3,7 @@
 package engines
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -64,8 +65,9 @@ func (s *Set) ByName() map[string]engine.Engine {
 	return named
 }
 
-// Of returns the engine with the name, which a manifest or a version says.
+// Of returns the engine with the name, which a manifest or a version says. One that says none is in Lua.
 func (s *Set) Of(name string) (engine.Engine, error) {
+	name = cmp.Or(name, script.EngineLua)
 	if e, ok := s.ByName()[name]; ok {
 		return e, nil
 	}

@@ -136,7 +136,8 @@ func (b *Bundle) addSource(name, file string, line int, entrypoint string, sourc
 		}
 	}
 	s := &Script{Manifest: manifest.Manifest{
-		File: file, Line: line, Name: script.Name{Tenant: b.Tenant, Script: name}, Source: source, SourceFile: file, Entrypoint: entrypoint, Enabled: true,
+		Engine: script.EngineLua,
+		File:   file, Line: line, Name: script.Name{Tenant: b.Tenant, Script: name}, Source: source, SourceFile: file, Entrypoint: entrypoint, Enabled: true,
 	}}
 	b.Scripts = append(b.Scripts, s)
 	return s

@@ -32,7 +32,7 @@ func Compile(set *engines.Set, edition *script.Edition) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source, lua: edition.Engine == script.EngineLua}, nil
+	return &Program{spec: edition.Spec, number: edition.Number, program: program, source: edition.Source, lua: e.Name() == script.EngineLua}, nil
 }
 
 // Engine returns the engine's program.

@@ -135,13 +135,13 @@ func (a *app) benchedAgainst(ctx context.Context, suites []scripttest.Suite, aga
 			return nil, usage(script.Errorf(script.Invalid, "--against", "compares versions of one script, and the files have %s and %s: name the files of one", m.Name, s.Script.Name))
 		}
 	}
-	other := manifest.Manifest{Name: m.Name, Entrypoint: m.Entrypoint, Settings: m.Settings, SourceFile: against}
+	other := manifest.Manifest{Name: m.Name, Engine: m.Engine, Entrypoint: m.Entrypoint, Settings: m.Settings, SourceFile: against}
 	if filepath.Ext(against) == ".lua" {
 		source, err := manifest.ReadFile(against)
 		if err != nil {
 			return nil, usage(script.Errorf(script.Invalid, "--against", "%w", err))
 		}
-		other.Source = source
+		other.Source, other.Engine = source, script.EngineLua
 		return &other, nil
 	}
 	sources := &replaySources{app: a, ref: script.Ref{Name: m.Name}}
@@ -149,7 +149,7 @@ func (a *app) benchedAgainst(ctx context.Context, suites []scripttest.Suite, aga
 	if err != nil {
 		return nil, err
 	}
-	other.Source, other.Entrypoint, other.Settings.Spec, other.SourceFile = v.Source, v.Entrypoint, v.Spec, v.Name
+	other.Source, other.Engine, other.Entrypoint, other.Settings.Spec, other.SourceFile = v.Source, v.Engine, v.Entrypoint, v.Spec, v.Name
 	return &other, nil
 }
 

@@ -330,7 +330,7 @@ func (s *replaySources) file(ctx context.Context, flag, path string) (*replay.Ve
 // resolve gives the source of a file the libraries that it requires: those of the version whose settings it runs with,
 // and others of the registry.
 func (s *replaySources) resolve(ctx context.Context, v *replay.Version) error {
-	m := manifest.Manifest{Name: s.ref.Name, Source: v.Source, SourceFile: v.Name, File: v.Name, Line: 1, Entrypoint: v.Entrypoint}
+	m := manifest.Manifest{Name: s.ref.Name, Source: v.Source, SourceFile: v.Name, File: v.Name, Line: 1, Engine: v.Engine, Entrypoint: v.Entrypoint}
 	libraries := offline.Libraries{Unread: true, Elsewhere: func(name script.Name) (script.Library, error) {
 		for _, l := range v.Spec.Libraries {
 			if l.Name == name {
