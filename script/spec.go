@@ -158,8 +158,10 @@ func ParseSpec(document []byte) (Spec, error) {
 	if err := json.Unmarshal(document, &d); err != nil {
 		return Spec{}, Errorf(Internal, "", "the document of a version's spec cannot be read: %w", err)
 	}
-	s := Spec{Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library,
-		Runtime: Runtime{Wasm: WasmOptions(d.Wasm), Rego: RegoOptions(d.Rego)}, Artifact: d.Artifact}
+	s := Spec{
+		Limits: Limits(d.Limits), Trigger: Trigger{Event: d.Trigger, Priority: d.Priority}, Config: d.Config, OnError: OnError(d.OnError), Library: d.Library,
+		Runtime: Runtime{Wasm: WasmOptions(d.Wasm), Rego: RegoOptions(d.Rego)}, Artifact: d.Artifact,
+	}
 	if d.Match != nil {
 		s.Trigger.Match = Match(*d.Match)
 	}

@@ -41,8 +41,10 @@ func TestBothWays(t *testing.T) {
 		var got [2]string
 		for i, target := range []string{"interpreted", "wasm"} {
 			host := &enginetest.Host{Values: map[string]map[string]string{"acme": {"plain": "not json", "object": `{"n":[1,2]}`, "10": `{"3":"x"}`}}}
-			inv := &engine.Invocation{Tenant: "acme", Args: [][]byte{[]byte(`{"key":"object","list":[1]}`)}, Config: []byte(`{"a":1}`), Host: host,
-				Clock: clock, Random: rand.NewPCG(1, 2), Limits: script.Limits{Timeout: 10 * time.Second}}
+			inv := &engine.Invocation{
+				Tenant: "acme", Args: [][]byte{[]byte(`{"key":"object","list":[1]}`)}, Config: []byte(`{"a":1}`), Host: host,
+				Clock: clock, Random: rand.NewPCG(1, 2), Limits: script.Limits{Timeout: 10 * time.Second},
+			}
 			text, err := run(t, source("package acme\n\n"+body, target), inv)
 			if want == "" && script.KindOf(err) != script.Script || want != "" && (err != nil || text != want) {
 				t.Errorf("%s: %s: got %s, %v, want %s", target, body, text, err, want)

@@ -69,8 +69,10 @@ func RunTests(ctx context.Context, src engine.Source, files map[string][]byte, l
 	var results []TestResult
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		for _, r := range testsOf(c.Modules[file]) {
-			result := TestResult{Package: strings.TrimPrefix(r.Module.Package.Path.String(), "data."), Name: string(r.Head.Name), File: file,
-				Line: r.Location.Row, Column: r.Location.Col}
+			result := TestResult{
+				Package: strings.TrimPrefix(r.Module.Package.Path.String(), "data."), Name: string(r.Head.Name), File: file,
+				Line: r.Location.Row, Column: r.Location.Col,
+			}
 			if len(r.Head.Reference) > 0 && result.Name == "" {
 				result.Name = r.Head.Reference[0].Value.String()
 			}

@@ -41,8 +41,12 @@ test_cases[name] := passed if {
 		kind            script.Kind
 		line            int
 	}{
-		{"test_user", true, false, "", 5}, {"test_guest", false, false, "", 7}, {"test_endless", false, false, script.Limit, 12},
-		{"test_false", false, false, "", 14}, {"todo_test_later", false, true, "", 16}, {"test_cases", false, false, "", 18},
+		{"test_user", true, false, "", 5},
+		{"test_guest", false, false, "", 7},
+		{"test_endless", false, false, script.Limit, 12},
+		{"test_false", false, false, "", 14},
+		{"todo_test_later", false, true, "", 16},
+		{"test_cases", false, false, "", 18},
 	}
 	if len(results) != len(want) {
 		t.Fatalf("%d results: %+v", len(results), results)

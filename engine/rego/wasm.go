@@ -22,8 +22,10 @@ const (
 	fnBuiltins
 )
 
-var guestFunctions = []string{fnEval: "opa_eval", fnMalloc: "opa_malloc", fnJSONParse: "opa_json_parse", fnValueParse: "opa_value_parse",
-	fnValueDump: "opa_value_dump", fnJSONDump: "opa_json_dump", fnHeapGet: "opa_heap_ptr_get", fnBuiltins: "builtins"}
+var guestFunctions = []string{
+	fnEval: "opa_eval", fnMalloc: "opa_malloc", fnJSONParse: "opa_json_parse", fnValueParse: "opa_value_parse",
+	fnValueDump: "opa_value_dump", fnJSONDump: "opa_json_dump", fnHeapGet: "opa_heap_ptr_get", fnBuiltins: "builtins",
+}
 
 // guest is a query as a module for the sandbox.
 type guest struct {

@@ -19,8 +19,10 @@ func guestImports() []sandbox.Import {
 	}
 	for n, name := range []string{"opa_builtin0", "opa_builtin1", "opa_builtin2", "opa_builtin3", "opa_builtin4"} {
 		params := []sandbox.ValueType{sandbox.I32, sandbox.I32, sandbox.I32, sandbox.I32, sandbox.I32, sandbox.I32}
-		list = append(list, sandbox.Import{Module: "env", Name: name, Params: params[:2+n], Results: []sandbox.ValueType{sandbox.I32},
-			Call: func(c *sandbox.Call, stack []uint64) { stack[0] = uint64(builtin(c, stack[:2+n])) }})
+		list = append(list, sandbox.Import{
+			Module: "env", Name: name, Params: params[:2+n], Results: []sandbox.ValueType{sandbox.I32},
+			Call: func(c *sandbox.Call, stack []uint64) { stack[0] = uint64(builtin(c, stack[:2+n])) },
+		})
 	}
 	return list
 }

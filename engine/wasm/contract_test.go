@@ -41,8 +41,10 @@ func TestContract(t *testing.T) {
 		{name: "no alloc", code: plain(func(g *guest) { g.funcs[0].export = "malloc" }), want: `no function "scriptorium_alloc" of type (i32) -> i32`, kind: script.Script},
 		{name: "no entrypoint", code: plain(func(g *guest) { g.funcs[1].export = "run" }), want: `no function "handle" of type (i32, i32) -> i64`, kind: script.Script},
 		{name: "command", code: plain(func(g *guest) { g.funcs[1].export = "_start" }), want: "build a reactor", kind: script.Script},
-		{name: "type of the entrypoint", code: plain(func(g *guest) { g.funcs[1].typ, g.funcs[1].code = "i32 i32 > i32", "i32.const 0" }),
-			want: `"handle" with the type (i32, i32) -> i32: it has to be (i32, i32) -> i64`, kind: script.Script},
+		{
+			name: "type of the entrypoint", code: plain(func(g *guest) { g.funcs[1].typ, g.funcs[1].code = "i32 i32 > i32", "i32.const 0" }),
+			want: `"handle" with the type (i32, i32) -> i32: it has to be (i32, i32) -> i64`, kind: script.Script,
+		},
 		{name: "type of on_response", code: plain(func(g *guest) { g.funcs = append(g.funcs, fn{export: "on_response", typ: ">"}) }), want: `"on_response" with the type ()`, kind: script.Script},
 		{name: "type of _initialize", code: plain(func(g *guest) { g.funcs = append(g.funcs, fn{export: "_initialize", typ: "i32 >"}) }), want: `"_initialize" with the type (i32)`, kind: script.Script},
 		{name: "import of others", code: imports("env abort >"), want: `imports "abort" of "env": only functions of "scriptorium" and "wasi_snapshot_preview1"`, kind: script.Script},

@@ -80,8 +80,15 @@ func randomWrites(r *rand.Rand) string {
 		}
 	}
 	values := []struct{ value, store string }{
-		{"i32.const -1", "i32.store"}, {"i32.const -1", "i32.store8"}, {"i32.const -1", "i32.store16"}, {"i64.const -1", "i64.store"}, {"f64.const 1.7", "f64.store"},
-		{"i64.const -1", "i64.store8"}, {"i64.const -1", "i64.store16"}, {"i64.const -1", "i64.store32"}, {"f64.const 1.7 f32.demote_f64", "f32.store"},
+		{"i32.const -1", "i32.store"},
+		{"i32.const -1", "i32.store8"},
+		{"i32.const -1", "i32.store16"},
+		{"i64.const -1", "i64.store"},
+		{"f64.const 1.7", "f64.store"},
+		{"i64.const -1", "i64.store8"},
+		{"i64.const -1", "i64.store16"},
+		{"i64.const -1", "i64.store32"},
+		{"f64.const 1.7 f32.demote_f64", "f32.store"},
 		{"i64.const -1 i64x2.splat", "v128.store"},
 	}
 	fmt.Fprintf(&b, "i32.const %d local.set 2\n", r.IntN(800_000))

@@ -148,8 +148,10 @@ func (g *generator) manifests() (object, error) {
 		kinds  []any
 		schema object
 	}{
-		{[]any{manifest.Kind, manifest.LuaKind}, document(scripts)}, {[]any{manifest.LuaKind}, lua},
-		{[]any{"ScriptTenant"}, document(tenants)}, {[]any{manifest.ChangeSetKind}, document(sets)},
+		{[]any{manifest.Kind, manifest.LuaKind}, document(scripts)},
+		{[]any{manifest.LuaKind}, lua},
+		{[]any{"ScriptTenant"}, document(tenants)},
+		{[]any{manifest.ChangeSetKind}, document(sets)},
 	} {
 		for _, kind := range is.kinds {
 			if !slices.Contains(kinds, kind) {

@@ -67,9 +67,17 @@ func ask(r *scriptorium.Request) *scriptorium.Decision {
 func echo(r *scriptorium.Request) *scriptorium.Decision {
 	d := scriptorium.Allow()
 	for _, field := range [][2]string{
-		{"method", r.Method}, {"scheme", r.Scheme}, {"host", r.Host}, {"path", r.Path}, {"query", r.Query},
-		{"remote_addr", r.RemoteAddr}, {"body", r.Body}, {"tenant", r.Tenant}, {"header", r.Header("X-Name")},
-		{"cookie", r.Cookie("session")}, {"param", r.QueryParam("q")},
+		{"method", r.Method},
+		{"scheme", r.Scheme},
+		{"host", r.Host},
+		{"path", r.Path},
+		{"query", r.Query},
+		{"remote_addr", r.RemoteAddr},
+		{"body", r.Body},
+		{"tenant", r.Tenant},
+		{"header", r.Header("X-Name")},
+		{"cookie", r.Cookie("session")},
+		{"param", r.QueryParam("q")},
 	} {
 		d.Metadata(field[0], field[1])
 	}
