@@ -67,10 +67,7 @@ func decidePublish(cur script.Release, p publication, specs specs, w Write, at m
 	version, known := cur.Newest()
 	spec, err := p.spec(cur, specs)
 	if err == nil {
-		err = samePersonal(cur, spec.Personal, at.now)
-	}
-	if err == nil {
-		err = spec.CheckEngine("settings", p.version.Engine)
+		err = cmp.Or(samePersonal(cur, spec.Personal, at.now), spec.CheckEngine("settings", p.version.Engine))
 	}
 	if err != nil {
 		return decision{}, err

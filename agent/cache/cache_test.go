@@ -217,7 +217,7 @@ func TestPrepare(t *testing.T) {
 	if err := prepare("syntax error", true); script.KindOf(err) != script.Script {
 		t.Errorf("what does not compile: %v", err)
 	}
-	if err := programs.Prepare("acme", cache.Key{Engine: "cobol"}, nil, script.Inputs{}, true); script.KindOf(err) != script.Invalid || !strings.Contains(err.Error(), "echo") {
+	if err := programs.Prepare("acme", cache.Key{Engine: "cobol"}, nil, script.Inputs{}, true); script.KindOf(err) != script.Unavailable || !strings.Contains(err.Error(), "echo") {
 		t.Errorf("an unknown engine: %v", err)
 	}
 	for _, src := range []string{"one", "two"} {

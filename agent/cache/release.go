@@ -29,9 +29,8 @@ type Release struct {
 	OnError *script.OnError
 	// Decisions are nil for those of the tenant.
 	Decisions *script.Decisions
-	Libraries []script.Library
-	Runtime   script.Runtime
 	Library   bool
+	built     *built // nil if there is nothing beside the source
 	// Personal makes it the personal version of another script, or is nil. Nobody changes it.
 	Personal *script.Personal
 
@@ -106,8 +105,7 @@ func newRelease(r script.Release, runs script.Version, spec script.Spec) *Releas
 		Config:    spec.Config,
 		OnError:   onErrorOf(spec),
 		Decisions: spec.Decisions,
-		Libraries: spec.Libraries,
-		Runtime:   spec.Runtime,
+		built:     builtOf(spec),
 		Library:   spec.Library,
 		Personal:  spec.Personal,
 		limits:    spec.Limits,
@@ -195,14 +193,33 @@ func (r *Release) runsCandidate() bool {
 	return c.Version.With(spec).Spec == c.Version.Spec
 }
 
+// built is what a version is made of beside its source. Few have any.
+type built struct {
+	script.Inputs
+	artifact string
+}
+
+func builtOf(s script.Spec) *built {
+	if len(s.Libraries) == 0 && s.Runtime.IsZero() && s.Artifact == "" {
+		return nil
+	}
+	return &built{s.Inputs(), s.Artifact}
+}
+
 // Inputs returns what the program of Runs is compiled from beside the source.
 func (r *Release) Inputs() script.Inputs {
-	return script.Inputs{Libraries: r.Libraries, Runtime: r.Runtime}
+	if r.built == nil {
+		return script.Inputs{}
+	}
+	return r.built.Inputs
 }
 
 // spec returns what runs here runs with, with these limits and without its tests.
 func (r *Release) spec(limits script.Limits) script.Spec {
-	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Libraries: r.Libraries, Runtime: r.Runtime, Personal: r.Personal}
+	s := script.Spec{Limits: limits, Trigger: r.Trigger, Config: r.Config, Decisions: r.Decisions, Library: r.Library, Personal: r.Personal}
+	if r.built != nil {
+		s.Libraries, s.Runtime, s.Artifact = r.built.Libraries, r.built.Runtime, r.built.artifact
+	}
 	if r.OnError != nil {
 		s.OnError = *r.OnError
 	}

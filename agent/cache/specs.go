@@ -130,5 +130,5 @@ func (r *Release) Here(number uint64) (with Running, known bool) {
 }
 
 func (r *Release) here() Running {
-	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions, Libraries: r.Libraries, Library: r.Library, Runtime: r.Runtime}
+	return Running{Limits: r.Limits, Config: r.Config, OnError: r.OnError, Decisions: r.Decisions, Libraries: r.Inputs().Libraries, Library: r.Library, Runtime: r.Inputs().Runtime}
 }

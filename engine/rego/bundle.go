@@ -127,7 +127,7 @@ func checkManifest(content []byte, v0 bool) *script.Error {
 
 // addData puts a document where its folder says.
 func (s *sources) addData(name string, content []byte) *script.Error {
-	v, err := decode(content, maxDataNodes, maxDepth)
+	v, err := decode(content, maxDataNodes)
 	if err != nil {
 		return script.Errorf(script.Invalid, "source", "%s: %w", clip(name), err)
 	}

@@ -92,7 +92,8 @@ func (s sources) compile(v0 bool) (*ast.Compiler, *script.Error) {
 		version = ast.RegoV0
 	}
 	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(v0)).WithDefaultRegoVersion(version).WithEnablePrintStatements(true).
-		WithBuiltins(declarations(guarded())).WithStageAfterID(ast.StageCheckRecursion, boundTypes)
+		WithBuiltins(declarations(guarded())). //nolint:staticcheck // capabilities would name the guards to authors
+		WithStageAfterID(ast.StageCheckRecursion, boundTypes)
 	c.SetErrorLimit(maxErrors)
 	if c.Compile(s.modules); c.Failed() {
 		return nil, compileError(c.Errors)

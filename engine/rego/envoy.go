@@ -127,7 +127,7 @@ func parsedBody(contentType, body string) ast.Value {
 	kind, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "application/json":
-		if v, err := decode([]byte(body), maxNodes, maxDepth); err == nil {
+		if v, err := decode([]byte(body), maxNodes); err == nil {
 			return v
 		}
 	case "application/x-www-form-urlencoded":

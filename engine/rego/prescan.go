@@ -89,12 +89,12 @@ func (s *scanner) step() int {
 
 // inTemplate reads a byte of a template string.
 func (s *scanner) inTemplate(top *frame, c byte) {
-	switch {
-	case c == '\\':
+	switch c {
+	case '\\':
 		s.at++
-	case c == '{':
+	case '{':
 		s.frames = append(s.frames, frame{brace: true, line: s.line})
-	case c == top.quote:
+	case top.quote:
 		s.frames = s.frames[:len(s.frames)-1]
 	}
 }

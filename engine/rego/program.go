@@ -206,7 +206,7 @@ func finish(inv *engine.Invocation, form string, v ast.Value, res *engine.Result
 }
 
 func argument(inv *engine.Invocation, i int) (ast.Value, error) {
-	v, err := decode(inv.Args[i], maxNodes, maxDepth)
+	v, err := decode(inv.Args[i], maxNodes)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, fmt.Sprintf("args[%d]", i), "%w", err)
 	}

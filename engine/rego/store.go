@@ -145,7 +145,7 @@ func decodeConfig(text []byte) (ast.Value, error) {
 	if len(text) == 0 {
 		return ast.NewObject(), nil
 	}
-	config, err := decode(text, maxNodes, maxDepth)
+	config, err := decode(text, maxNodes)
 	if err != nil {
 		return nil, script.Errorf(script.Invalid, configDocument, "%w", err)
 	}
@@ -190,7 +190,7 @@ func errNoHost() *script.Error {
 
 // contentValue is the document that JSON says, and the text of any other content.
 func contentValue(content []byte) ast.Value {
-	if v, err := decode(content, len(content), maxDepth); err == nil {
+	if v, err := decode(content, len(content)); err == nil {
 		return v
 	}
 	return ast.String(strings.ToValidUTF8(string(content), "\uFFFD"))

@@ -78,7 +78,7 @@ func (p *policy) plan(options script.RegoOptions) (plan, *script.Error) {
 		return plan{}, err
 	}
 	if err != nil {
-		return plan{reason: err.Message}, nil
+		return plan{reason: err.Message}, nil //nolint:nilerr // then the policy is interpreted
 	}
 	return made, nil
 }

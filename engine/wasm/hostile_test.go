@@ -56,6 +56,7 @@ func TestHostile(t *testing.T) {
 }
 
 func testHostile(t *testing.T, config wasm.Config, reuse bool) {
+	t.Helper()
 	e, err := wasm.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func checkArguments(inv *engine.Invocation) error {
 			return invalid("args["+strconv.Itoa(i)+"]", err)
 		}
 	}
-	if len(inv.Args) > 1 && !(inv.OnResponse && len(inv.Args) == 2) {
+	if len(inv.Args) > 1 && (!inv.OnResponse || len(inv.Args) != 2) {
 		return script.Errorf(script.Invalid, "args", "a wasm script takes one argument, not %d: put them into one array or object", len(inv.Args))
 	}
 	if len(inv.Config) > 0 {

@@ -235,7 +235,7 @@ func (o *output) write(c *sandbox.Call, level engine.Level, piece []byte) {
 			part = piece[:end]
 		}
 		if room := hostapi.MaxLine - len(o.line); len(part) > room {
-			part, end = part[:room], -1
+			part = part[:room]
 			piece = piece[room:]
 			o.line = append(o.line, part...)
 			o.flush(c, level)

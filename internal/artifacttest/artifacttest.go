@@ -39,10 +39,14 @@ type Registry struct {
 }
 
 // Start starts a registry that anybody may use.
-func Start(tb testing.TB) *Registry { return start(tb, &Registry{}) }
+func Start(tb testing.TB) *Registry {
+	tb.Helper()
+	return start(tb, &Registry{})
+}
 
 // StartPrivate starts a registry that asks for a password.
 func StartPrivate(tb testing.TB) *Registry {
+	tb.Helper()
 	return start(tb, &Registry{User: "builder", Password: "correct horse"})
 }
 

@@ -134,8 +134,9 @@ func (ls *LState) Keeps() bool {
 // Bytes returns about how many bytes a state holds that runs nothing.
 func (ls *LState) Bytes() int {
 	n := int(unsafe.Sizeof(*ls)) + 8*cap(ls.numbers.block) + cap(ls.reg)*int(unsafe.Sizeof(ls.reg[0]))
-	for f := range ls.frames {
-		n += int(unsafe.Sizeof(*f))
+	var f Frame
+	for range ls.frames {
+		n += int(unsafe.Sizeof(f))
 	}
 	return n
 }

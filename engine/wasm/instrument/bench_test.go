@@ -31,6 +31,7 @@ func kernels() map[string][]byte {
 // overhead reports how much longer the fastest call takes with meters than without. It calls both in turns, so that a
 // busy machine slows both.
 func overhead(b *testing.B, code []byte, function string, arg uint64) {
+	b.Helper()
 	h := newHost(b)
 	h.slice = 1_000_000
 	h.left.Store(1 << 50)

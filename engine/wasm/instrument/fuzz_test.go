@@ -18,12 +18,12 @@ import (
 )
 
 // seeds are small modules, valid ones of the specification's suite among them.
-func seeds(t testing.TB) [][]byte {
+func seeds(tb testing.TB) [][]byte {
 	var all [][]byte
-	for _, dir := range specSuites(t) {
+	for _, dir := range specSuites(tb) {
 		files, err := filepath.Glob(filepath.Join(dir, "*.wasm"))
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		for i := 0; i < len(files); i += 60 {
 			if code, err := os.ReadFile(files[i]); err == nil && len(code) < 4096 {
@@ -91,6 +91,7 @@ func FuzzRewrite(f *testing.F) {
 }
 
 func checkRewrite(t *testing.T, code []byte) {
+	t.Helper()
 	if len(code) > 16<<10 {
 		return
 	}

@@ -39,7 +39,6 @@ type parser struct {
 	tables    []ValueType
 	globals   int
 	mutable   []uint32
-	memory    bool
 	start     int64 // function, or -1
 	elements  int
 	segments  int // of elements
@@ -106,12 +105,10 @@ func (p *parser) module() {
 
 // order is the place of a section in a module.
 func order(id int) int {
-	switch {
-	case id == secDataCount:
+	if id == secDataCount {
 		return secCode*2 - 1
-	default:
-		return id * 2
 	}
+	return id * 2
 }
 
 func (p *parser) section(id int) {

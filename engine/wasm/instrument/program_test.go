@@ -13,32 +13,32 @@ import (
 )
 
 // program compiles testdata/program, a program of a few thousand functions.
-func program(t testing.TB, flags ...string) []byte {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "program.wasm")
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{"./testdata/program"})...)
+func program(tb testing.TB, flags ...string) []byte {
+	tb.Helper()
+	out := filepath.Join(tb.TempDir(), "program.wasm")
+	cmd := exec.CommandContext(tb.Context(), "go", slices.Concat([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{"./testdata/program"})...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
+		tb.Fatalf("go build: %v\n%s", err, text)
 	}
 	code, err := os.ReadFile(out)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return code
 }
 
 // runProgram runs a WASI command and returns what it wrote.
-func runProgram(t testing.TB, h *host, compiled wazero.CompiledModule, args ...string) string {
-	t.Helper()
+func runProgram(tb testing.TB, h *host, compiled wazero.CompiledModule, args ...string) string {
+	tb.Helper()
 	var out bytes.Buffer
 	config := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{"program"}, args...)...).WithStdout(&out).WithStderr(&out)
-	mod, err := h.runtime.InstantiateModule(t.Context(), compiled, config)
+	mod, err := h.runtime.InstantiateModule(tb.Context(), compiled, config)
 	if err != nil && !exitedWell(err) {
-		t.Fatalf("%v\n%s", err, out.String())
+		tb.Fatalf("%v\n%s", err, out.String())
 	}
 	if mod != nil {
-		mod.Close(t.Context())
+		mod.Close(tb.Context())
 	}
 	return out.String()
 }

@@ -110,6 +110,7 @@ type specSuite struct {
 }
 
 func (s *specSuite) run(t *testing.T, file string) {
+	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

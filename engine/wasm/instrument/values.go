@@ -145,7 +145,7 @@ func (v *values) add() {
 }
 
 func (v *values) call(in instr) {
-	t := uint32(0)
+	var t uint32
 	pops := 0
 	if in.op == opCall {
 		f := in.index
