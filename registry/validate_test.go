@@ -91,7 +91,6 @@ func TestWhereASourceIsNotText(t *testing.T) {
 func TestAtTheBounds(t *testing.T) {
 	b := newBench(t)
 	limits := script.MaxLimits()
-	limits.WasmMemory = 0 // which is not for Lua
 	b.publish(strings.Repeat("x", 1<<20), func(r *registry.PublishRequest) {
 		r.Settings = &script.Settings{Spec: script.Spec{Limits: limits}, HistoryLimit: script.MaxHistoryLimit}
 		r.Author, r.Note = strings.Repeat("a", registry.MaxAuthorBytes), strings.Repeat("n\n", registry.MaxNoteBytes/2)

@@ -35,7 +35,10 @@ func DefaultLimits() Limits {
 	}
 }
 
-// MaxLimits are the highest limits that a script may ask for.
+// MaxWasmMemory is the highest WasmMemory that a script may ask for.
+const MaxWasmMemory = 64 << 20
+
+// MaxLimits are the highest limits that a script in Lua may ask for.
 func MaxLimits() Limits {
 	return Limits{
 		Instructions: 100_000_000,
@@ -46,7 +49,6 @@ func MaxLimits() Limits {
 		LogBytes:     1 << 20,
 		Concurrency:  1024,
 		Coroutines:   true,
-		WasmMemory:   64 << 20,
 	}
 }
 
@@ -123,7 +125,7 @@ func (l Limits) Validate(field string) error {
 		{"resultBytes", l.ResultBytes, m.ResultBytes},
 		{"logBytes", l.LogBytes, m.LogBytes},
 		{"concurrency", l.Concurrency, m.Concurrency},
-		{"wasm.memory", l.WasmMemory, m.WasmMemory},
+		{"wasm.memory", l.WasmMemory, MaxWasmMemory},
 	} {
 		if size.got < 0 || size.got > size.max {
 			return Errorf(Invalid, field+"."+size.name, "%d is not between 0 and the maximum, %d", size.got, size.max)

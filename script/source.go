@@ -18,7 +18,7 @@ const (
 
 // IsText reports whether people read the source: it is neither a WebAssembly module nor a bundle.
 func IsText(engine string, source []byte) bool {
-	return engine != EngineWasm && !(engine == EngineRego && bytes.HasPrefix(source, []byte(gzipMagic)))
+	return engine != EngineWasm && (engine != EngineRego || !bytes.HasPrefix(source, []byte(gzipMagic)))
 }
 
 // MaxSource returns the size of the largest source of that kind that a registry stores, whatever the limits.

@@ -89,7 +89,7 @@ func (d *decoder) limits(n *yaml.Node) script.Limits {
 	}
 	d.luaLimits(fields, &l)
 	if wasm, ok := d.section(fields["wasm"], path+".wasm", wasmLimits); ok {
-		l.WasmMemory = int(d.number(wasm["memory"], path+".wasm.memory", uint64(most.WasmMemory)))
+		l.WasmMemory = int(d.number(wasm["memory"], path+".wasm.memory", uint64(script.MaxWasmMemory)))
 	}
 	return l
 }

@@ -45,7 +45,7 @@ func (r *reader) limits(path string, l *v1alpha1.Limits) script.Limits {
 		limits.Coroutines = limits.Coroutines || lua.Coroutines != nil && *lua.Coroutines
 	}
 	if l.Wasm != nil {
-		limits.WasmMemory = size("wasm.memory", l.Wasm.Memory, most.WasmMemory)
+		limits.WasmMemory = size("wasm.memory", l.Wasm.Memory, script.MaxWasmMemory)
 	}
 	if l.Instructions != nil {
 		limits.Instructions = positive[uint64](r, path+".instructions", *l.Instructions, int64(most.Instructions))

@@ -19,6 +19,7 @@ import (
 
 // seeds are small modules, valid ones of the specification's suite among them.
 func seeds(tb testing.TB) [][]byte {
+	tb.Helper()
 	var all [][]byte
 	for _, dir := range specSuites(tb) {
 		files, err := filepath.Glob(filepath.Join(dir, "*.wasm"))

@@ -64,11 +64,11 @@ func (a specAction) args() (args []uint64, ok bool) {
 var refusals = regexp.MustCompile(`only functions can be imported|the tables have \d+ elements|a constant expression reads a global|the memory begins with \d+ pages|memories: one is supported|the alignment|locals and parameters`)
 
 // specSuites returns the folders of the suites in the runtime's module.
-func specSuites(t testing.TB) []string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
+func specSuites(tb testing.TB) []string {
+	tb.Helper()
+	out, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	root := filepath.Join(strings.TrimSpace(string(out)), "internal/integration_test/spectest")
 	return []string{filepath.Join(root, "v1/testdata"), filepath.Join(root, "v2/testdata")}
@@ -139,6 +139,7 @@ func (s *specSuite) run(t *testing.T, file string) {
 }
 
 func (s *specSuite) module(t *testing.T, h *host, c specCommand) {
+	t.Helper()
 	s.original, s.rewritten = nil, nil
 	code, err := os.ReadFile(filepath.Join(s.dir, c.Filename))
 	if err != nil {

@@ -26,10 +26,10 @@ type host struct {
 
 var errGas = errors.New("out of gas")
 
-func newHost(t testing.TB) *host {
-	t.Helper()
-	h := &host{runtime: wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2)), slice: 100_000}
-	t.Cleanup(func() { h.runtime.Close(context.Background()) })
+func newHost(tb testing.TB) *host {
+	tb.Helper()
+	h := &host{runtime: wazero.NewRuntimeWithConfig(tb.Context(), wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2)), slice: 100_000}
+	tb.Cleanup(func() { h.runtime.Close(context.Background()) })
 	_, err := h.runtime.NewHostModuleBuilder(instrument.MeterModule).NewFunctionBuilder().
 		WithGoFunction(api.GoFunc(func(_ context.Context, stack []uint64) {
 			h.refills.Add(1)
@@ -43,19 +43,19 @@ func newHost(t testing.TB) *host {
 			}
 			stack[0] = uint64(gas)
 		}), []api.ValueType{api.ValueTypeI64}, []api.ValueType{api.ValueTypeI64}).
-		Export(instrument.RefillName).Instantiate(t.Context())
+		Export(instrument.RefillName).Instantiate(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return h
 }
 
 // rewrite is Rewrite, with an error that fails the test.
-func rewrite(t testing.TB, code []byte) *instrument.Module {
-	t.Helper()
+func rewrite(tb testing.TB, code []byte) *instrument.Module {
+	tb.Helper()
 	m, err := instrument.Rewrite(code, options)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return m
 }
