@@ -173,6 +173,7 @@ func (s *specSuite) module(t *testing.T, h *host, c specCommand) {
 }
 
 func (s *specSuite) malformed(t *testing.T, h *host, c specCommand) {
+	t.Helper()
 	code, err := os.ReadFile(filepath.Join(s.dir, c.Filename))
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +195,7 @@ func (s *specSuite) malformed(t *testing.T, h *host, c specCommand) {
 }
 
 func (s *specSuite) invoke(t *testing.T, c specCommand) {
+	t.Helper()
 	args, ok := c.Action.args()
 	f := s.original.ExportedFunction(c.Action.Field)
 	if !ok || f == nil || strings.Contains(c.Action.Field, "runaway") {
@@ -220,6 +222,7 @@ func firstLine(err error) string {
 
 // specModule is what modules of the suite import.
 func specModule(t *testing.T, h *host) {
+	t.Helper()
 	b := h.runtime.NewHostModuleBuilder("spectest")
 	i32, i64, f32, f64 := api.ValueTypeI32, api.ValueTypeI64, api.ValueTypeF32, api.ValueTypeF64
 	for name, params := range map[string][]api.ValueType{

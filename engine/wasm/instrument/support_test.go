@@ -61,14 +61,14 @@ func rewrite(tb testing.TB, code []byte) *instrument.Module {
 }
 
 // instantiate rewrites and instantiates the module.
-func (h *host) instantiate(t testing.TB, code []byte) api.Module {
-	t.Helper()
-	m := rewrite(t, code)
-	mod, err := h.runtime.InstantiateWithConfig(t.Context(), m.Code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+func (h *host) instantiate(tb testing.TB, code []byte) api.Module {
+	tb.Helper()
+	m := rewrite(tb, code)
+	mod, err := h.runtime.InstantiateWithConfig(tb.Context(), m.Code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { mod.Close(context.Background()) })
+	tb.Cleanup(func() { mod.Close(context.Background()) })
 	return mod
 }
 
@@ -77,11 +77,11 @@ func global(mod api.Module, name string) api.MutableGlobal {
 }
 
 // call runs an exported function with so much gas and returns what it used.
-func call(t testing.TB, mod api.Module, gas int64, name string, args ...uint64) (results []uint64, used int64, err error) {
-	t.Helper()
+func call(tb testing.TB, mod api.Module, gas int64, name string, args ...uint64) (results []uint64, used int64, err error) {
+	tb.Helper()
 	global(mod, instrument.GasName).Set(uint64(gas))
 	global(mod, instrument.StackName).Set(uint64(instrument.DefaultStack))
-	results, err = mod.ExportedFunction(name).Call(t.Context(), args...)
+	results, err = mod.ExportedFunction(name).Call(tb.Context(), args...)
 	return results, gas - int64(global(mod, instrument.GasName).Get()), err
 }
 
