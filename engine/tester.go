@@ -24,7 +24,7 @@ type TestResult struct {
 	Line    int
 	Column  int
 	Passed  bool
-	Skipped bool     // its name begins with todo_
+	Skipped bool     // OPA skips tests of such a name
 	Err     error    // why the test could not end; nil for one that is false or undefined
 	Cases   []string // those that failed, of a test with cases
 	Output  []string // what it printed

@@ -99,7 +99,7 @@ func (c *Call) ParseTime(text, format string) (seconds float64, problem string, 
 	return 0, "not a time in that format", nil
 }
 
-// ParseDuration reads a duration such as 1h30m. Its problem is as that of ParseTime.
+// ParseDuration reads a duration such as 1h30m. It reports problems as ParseTime does.
 func (c *Call) ParseDuration(text string) (seconds float64, problem string, err *script.Error) {
 	if err := c.payTime(); err != nil {
 		return 0, "", err

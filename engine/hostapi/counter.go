@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxHostName is how long the name of a counter may be, and that of a bucket before its digest stands for it.
+	// maxHostName is the length of the longest counter name. A digest replaces a bucket name that is longer.
 	maxHostName = 128
 	// maxRate bounds what a bucket is given.
 	maxRate = 1e9

@@ -21,7 +21,7 @@ func (c *Call) Hex(s string) ([]byte, *script.Error) {
 	return buf, err
 }
 
-// Unhex is the inverse of Hex. Its problem and that of Unbase64 are as that of ParseTime.
+// Unhex is the inverse of Hex. Unhex and Unbase64 report problems as ParseTime does.
 func (c *Call) Unhex(s string) (raw []byte, problem string, err *script.Error) {
 	buf, err := c.room(hex.DecodedLen(len(s)))
 	if err != nil {

@@ -139,7 +139,7 @@ func hasControl(s string) bool {
 	return false
 }
 
-// Query yields the parameters of a query, decoded as forms encode them. All are to be kept.
+// Query yields the parameters of a query, decoded as forms encode them. It keeps all of them.
 func (p *Pairs) Query(query string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for pair := range p.split(query, "&") {

@@ -17,7 +17,7 @@ import (
 // The prefixes of the rules that are tests, as for opa test.
 const (
 	testPrefix = "test_"
-	skipPrefix = "todo_test_"
+	skipPrefix = "todo_test_" // OPA reserves it for tests that it skips
 )
 
 // testSuffix ends the name of a file with tests.

@@ -9,7 +9,7 @@ import (
 // goroutine that runs the state, but Stop.
 type Meter struct {
 	Left    int64         // instructions until Control is asked
-	Memory  int64         // bytes until Control is told
+	Memory  int64         // bytes left before the machine calls Control
 	Stop    atomic.Uint32 // if it is not 0, Control is asked before the next instruction
 	Control Control
 }

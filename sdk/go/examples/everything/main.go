@@ -1,4 +1,4 @@
-// Everything calls each function of the SDK, by the path of the request. The tests run it.
+// Command everything calls each function of the SDK, by the path of the request. The tests run it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Hello allows each request, and sets a header.
+// Command hello allows each request, and sets a header.
 package main
 
 import (

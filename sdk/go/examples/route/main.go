@@ -1,4 +1,4 @@
-// Route chooses the upstream of a request, by the path and a header: see ../../../README.md.
+// Command route chooses the upstream of a request, by the path and a header: see ../../../README.md.
 package main
 
 import (
