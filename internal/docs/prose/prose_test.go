@@ -147,7 +147,7 @@ func pages(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || path == "bin" || path == "dist"):
+		case entry.IsDir() && path != "." && (strings.HasPrefix(entry.Name(), ".") || path == "bin" || path == "dist" || entry.Name() == "node_modules"):
 			return fs.SkipDir
 		case !entry.IsDir() && strings.HasSuffix(path, ".md"):
 			files = append(files, path)
