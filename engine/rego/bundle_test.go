@@ -14,7 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-func bundle(t *testing.T, files map[string]string) []byte {
+func bundle(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

@@ -23,13 +23,14 @@ type program struct {
 
 func newProgram(p *policy, src engine.Source) *program {
 	guardCalls(p.compiler.Modules)
-	return &program{policy: p, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(src)}
+	made, bytes := p.specialize()
+	return &program{policy: made, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(len(src.Code) + bytes)}
 }
 
 // sizeOf estimates what a compiled policy holds: trees are about this many times as large as their text.
-func sizeOf(src engine.Source) int {
+func sizeOf(text int) int {
 	const fixed, times = 64 << 10, 60
-	return fixed + times*len(src.Code)
+	return fixed + times*text
 }
 
 // Target says how the policy runs: "wasm" or "interpreted".

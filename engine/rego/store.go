@@ -41,6 +41,8 @@ type transaction struct {
 	inv    *engine.Invocation
 	config ast.Value
 	values map[string]ast.Value // those that were read; nil for a key without value
+	// partial says that there is no call: what differs between calls is an error.
+	partial bool
 }
 
 // ID is storage.Transaction's.
@@ -65,6 +67,9 @@ func (*store) Truncate(context.Context, storage.Transaction, storage.Transaction
 // Read is storage.Store's. It returns an ast.Value.
 func (s *store) Read(_ context.Context, txn storage.Transaction, path storage.Path) (any, error) {
 	t := txn.(*transaction)
+	if t.partial && (len(path) == 0 || path[0] == valuesDocument || path[0] == configDocument) {
+		return nil, errUnknown
+	}
 	if len(path) == 0 {
 		return s.whole(t)
 	}
