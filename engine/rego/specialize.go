@@ -59,7 +59,7 @@ func (p *policy) specialize() (made *policy, bytes int) {
 		bytes += n
 	}
 	maps.Copy(modules, p.compiler.Modules)
-	c := ast.NewCompiler().WithBuiltins(declarations(guarded()))
+	c := ast.NewCompiler().WithBuiltins(declarations(guarded())) //nolint:staticcheck // as for the policy itself
 	if c.Compile(modules); c.Failed() {
 		return p, 0
 	}

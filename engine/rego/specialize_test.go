@@ -76,14 +76,14 @@ func documents(grants int) map[string]any {
 	return map[string]any{"grants": all, "roles": roles, "limits": map[string]any{"free": 2, "paid": 10}}
 }
 
-func documentedSource(t testing.TB, policy string, data map[string]any) engine.Source {
-	t.Helper()
+func documentedSource(tb testing.TB, policy string, data map[string]any) engine.Source {
+	tb.Helper()
 	text, err := json.Marshal(data)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	src := source("", script.RegoTargetInterpreted)
-	src.Code, src.Entrypoint = bundle(t, map[string]string{"p.rego": policy, "data.json": string(text)}), "acme/p/decision"
+	src.Code, src.Entrypoint = bundle(tb, map[string]string{"p.rego": policy, "data.json": string(text)}), "acme/p/decision"
 	return src
 }
 
