@@ -98,7 +98,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 			return err
 		default:
 			defer stop()
-			contestants = append(contestants, r)
+			contestants = append(contestants, r...)
 		}
 	}
 	var yardsticks []*yardstick

@@ -18,19 +18,26 @@ import (
 // errNoRedis says that there is none to measure.
 var errNoRedis = errors.New("redis-server is not installed: there are no figures of Redis (Debian: apt-get install redis-server)")
 
-// redisFunction is the decision in Lua as a function of Redis, which has neither the globals of a script nor new ones.
-func redisFunction() string {
-	return `#!lua name=route
-local config = cjson.decode([==[` + string(task("config.json")) + `]==])
-local asked, handle
-local kv = { get = function(key) return redis.call('GET', key) or nil end }
-local function get_request_header(name) return asked.headers[name] end
-` + string(task("route.lua")) + `
-redis.register_function('route', function(keys, args)
-  asked = cjson.decode(args[1])
-  return cjson.encode(handle(asked))
-end)
+// redisLibrary has the tasks in Lua as functions of Redis, which has neither the globals of a script nor new ones, and
+// no JSON while it loads.
+func redisLibrary() string {
+	library := "#!lua name=tasks\nlocal config, asked\n" +
+		"local kv = { get = function(key) return redis.call('GET', key) or nil end }\n" +
+		"local function get_request_header(name) return asked.headers[name] end\n"
+	for _, t := range []string{route, transform} {
+		library += `
+do
+  local handle
+  ` + string(task(t+".lua")) + `
+  redis.register_function('` + t + `', function(keys, args)
+    config = config or cjson.decode([==[` + string(task("config.json")) + `]==])
+    asked = cjson.decode(args[1])
+    return cjson.encode(handle(asked))
+  end)
+end
 `
+	}
+	return library
 }
 
 // redisConn is a connection to a Redis.
@@ -39,8 +46,8 @@ type redisConn struct {
 	in   *bufio.Reader
 }
 
-// newRedis starts a Redis without persistence, with the decision as a function.
-func newRedis(ctx context.Context, path, dir string) (c *contestant, stop func(), err error) {
+// newRedis starts a Redis without persistence, with the tasks as functions.
+func newRedis(ctx context.Context, path, dir string) (all []*contestant, stop func(), err error) {
 	if path == "auto" {
 		if path, err = exec.LookPath("redis-server"); err != nil {
 			return nil, nil, errNoRedis
@@ -65,13 +72,16 @@ func newRedis(ctx context.Context, path, dir string) (c *contestant, stop func()
 		stop()
 		return nil, nil, fmt.Errorf("prepare Redis: %w", err)
 	}
-	argument := string(task("route.json"))
-	c = &contestant{task: route, name: "Redis, FCALL on a Unix socket, its own time", cpuOf: func() (time.Duration, error) { return cpuOf(cmd.Process.Pid) }}
-	c.call = func(context.Context) error {
-		err := r.ask("FCALL", "route", "0", argument)
-		return err
+	for _, t := range []string{route, transform} {
+		argument := string(task(t + ".json"))
+		c := &contestant{task: t, name: "Redis, FCALL on a Unix socket, its own time", cpuOf: func() (time.Duration, error) { return cpuOf(cmd.Process.Pid) }}
+		c.call = func(context.Context) error {
+			err := r.ask("FCALL", t, "0", argument)
+			return err
+		}
+		all = append(all, c)
 	}
-	return c, stop, nil
+	return all, stop, nil
 }
 
 // dialRedis waits until Redis listens.
@@ -92,7 +102,7 @@ func dialRedis(ctx context.Context, socket string) (*redisConn, error) {
 }
 
 func (r *redisConn) prepare() error {
-	if err := r.ask("FUNCTION", "LOAD", redisFunction()); err != nil {
+	if err := r.ask("FUNCTION", "LOAD", redisLibrary()); err != nil {
 		return err
 	}
 	err := r.ask("SET", "upstreams/cart", "cart-blue")
