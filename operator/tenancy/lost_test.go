@@ -21,6 +21,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/operator/api/v1alpha1"
+	"github.com/scriptorium-dev/scriptorium/operator/kinds"
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/memstore"
@@ -78,9 +79,11 @@ func newWorld(t *testing.T, spec v1alpha1.ScriptTenantSpec) *world {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(newAcme("1", spec)).WithStatusSubresource(&v1alpha1.ScriptTenant{}).
-		WithIndex(&v1alpha1.LuaScript{}, tenantIndex, func(o client.Object) []string { return []string{o.(*v1alpha1.LuaScript).Spec.TenantID} }).
-		Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(newAcme("1", spec)).WithStatusSubresource(&v1alpha1.ScriptTenant{})
+	for _, kind := range kinds.All() {
+		builder = builder.WithIndex(kind.New(), tenantIndex, func(o client.Object) []string { return []string{kinds.Of(o).Spec.TenantID} })
+	}
+	api := builder.Build()
 	w := &world{t: t, api: api, events: events.NewFakeRecorder(100), registry: registry.New(registry.Config{Store: memstore.New()})}
 	between := interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

@@ -382,6 +382,22 @@ func TestItEndsWithItsStarter(t *testing.T) {
 	}
 }
 
+// TestStarterIsNotTheMainThread: Go never ends that thread, and what it starts would outlive the starter.
+func TestStarterIsNotTheMainThread(t *testing.T) {
+	for range 1000 {
+		s, err := confine.NewStarter(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var thread int
+		s.Do(func() { thread = unix.Gettid() })
+		s.Close()
+		if thread == os.Getpid() {
+			t.Fatal("a starter has the main thread")
+		}
+	}
+}
+
 // TestCgroups: what is written where, in a folder that stands for the file system of
 // control groups.
 func TestCgroups(t *testing.T) {

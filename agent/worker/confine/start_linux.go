@@ -41,21 +41,30 @@ const niceness = 5
 func NewStarter(behind bool) (*Starter, error) {
 	s := &Starter{work: make(chan func()), done: make(chan struct{})}
 	ready := make(chan error)
-	go func() {
-		defer close(s.done)
-		runtime.LockOSThread() // and ends with it
-		if behind {
-			if err := stepBack(); err != nil {
-				ready <- fmt.Errorf("lower the priority of processes: %w", err)
-				return
-			}
-		}
-		ready <- nil
-		for work := range s.work {
-			work()
-		}
-	}()
+	go s.run(behind, ready)
 	return s, <-ready
+}
+
+// run does the starter's work on a thread that ends with it.
+func (s *Starter) run(behind bool, ready chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() { // Go never ends the main thread: keep it taken until another thread is done
+		defer runtime.UnlockOSThread()
+		go s.run(behind, ready)
+		<-s.done
+		return
+	}
+	defer close(s.done)
+	if behind {
+		if err := stepBack(); err != nil {
+			ready <- fmt.Errorf("lower the priority of processes: %w", err)
+			return
+		}
+	}
+	ready <- nil
+	for work := range s.work {
+		work()
+	}
 }
 
 // stepBack lowers the priority of this thread.
