@@ -42,8 +42,11 @@ func (h *headers) set(name, value string) {
 
 func (h *headers) add(name, value string) {
 	name = lower(name)
-	h.values[name] = append(slices.Clip(h.values[name]), value)
-	h.replaced[name] = h.replaced[name] // false, unless it was replaced before
+	values := h.values[name]
+	if _, own := h.replaced[name]; !own { // the list is the base's
+		values, h.replaced[name] = slices.Clip(values), false
+	}
+	h.values[name] = append(values, value)
 }
 
 func (h *headers) remove(name string) {

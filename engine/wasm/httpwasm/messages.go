@@ -95,7 +95,6 @@ func (g *guest) change(change func(h *headers, name, value string)) {
 	h := g.changeable(g.stack[0])
 	name, value := g.name(g.stack[1], g.stack[2]), g.read(g.stack[3], g.stack[4], g.most)
 	g.hold(g.Call, len(name)+len(value))
-	g.Charge(len(h.get(name))) // a list is copied when it grows
 	change(h, name, value)
 }
 
