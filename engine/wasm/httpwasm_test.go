@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -151,7 +152,15 @@ func (c httpCall) check(t *testing.T, p engine.Program) {
 	switch {
 	case err == nil && got != c.want:
 		t.Errorf("%+v: %s", c, got)
-	case err != nil && (!strings.Contains(err.Error(), c.want) || script.KindOf(err) != script.Script):
+	case err == nil && c.response == "":
+		if _, err := decision.Parse([]byte(got)); err != nil {
+			t.Errorf("%+v: gateways refuse it: %v", c, err)
+		}
+	case err == nil:
+		if _, err := decision.ParseOutcome([]byte(got)); err != nil {
+			t.Errorf("%+v: gateways refuse it: %v", c, err)
+		}
+	case !strings.Contains(err.Error(), c.want) || script.KindOf(err) != script.Script:
 		t.Errorf("%+v: %v", c, err)
 	}
 	var lines []string

@@ -70,7 +70,6 @@ func New(inv *engine.Invocation) (*Exchange, error) {
 			return nil, err
 		}
 	}
-	const bytesPerInstruction = 4 // JSON is read byte by byte
 	for _, arg := range inv.Args {
 		x.cost += 1 + len(arg)/bytesPerInstruction
 	}
@@ -83,6 +82,9 @@ func New(inv *engine.Invocation) (*Exchange, error) {
 	x.bodies[0].bytes = []byte(q.Body)
 	return x, nil
 }
+
+// bytesPerInstruction is how many bytes of JSON are read for one instruction.
+const bytesPerInstruction = 4
 
 func uriOf(path, query string, forced bool) string {
 	if path == "" {

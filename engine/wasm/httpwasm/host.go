@@ -102,7 +102,7 @@ func (g *guest) text(s string) { g.stack[0] = write(g.Call, g.stack[0], g.stack[
 
 // write writes a text if it fits, and returns its length. What does not fit is not written at all.
 func write(c *sandbox.Call, buf, limit uint64, s string) uint64 {
-	if len(s) <= int(uint32(limit)) {
+	if uint64(len(s)) <= uint64(uint32(limit)) {
 		c.ChargeBytes(len(s))
 		c.Write(uint32(buf), []byte(s))
 	}
@@ -115,7 +115,7 @@ func (g *guest) list(buf, limit uint64, texts []string) uint64 {
 	for _, t := range texts {
 		bytes += len(t)
 	}
-	if bytes <= int(uint32(limit)) {
+	if uint64(bytes) <= uint64(uint32(limit)) {
 		g.ChargeBytes(bytes)
 		b := make([]byte, 0, bytes)
 		for _, t := range texts {
@@ -134,7 +134,7 @@ func enableFeatures(c *sandbox.Call, stack []uint64) {
 
 func getConfig(c *sandbox.Call, stack []uint64) {
 	c.Outside()
-	c.ChargeBytes(len(c.Inv.Config))
+	c.Charge(1 + len(c.Inv.Config)/bytesPerInstruction)
 	text, err := configText(c.Inv.Config)
 	if err != nil {
 		c.Fail(err)
