@@ -39,7 +39,7 @@ var httpHostile = []struct {
 	kind                script.Kind
 	words               string
 }{
-	{name: "loop", code: "loop t br 0 end i64.const 0", kind: script.Limit, words: "1000000 instructions"},
+	{name: "loop", code: "loop t br 0 end i64.const 0", kind: script.Limit, words: "200000 instructions"},
 	{name: "unreachable", code: "unreachable", kind: script.Script, words: "trapped in handle_request"},
 	{name: "recursion", code: "call 0", kind: script.Limit, words: "nested too deep"},
 	{name: "grow storm", code: "loop t i32.const 1 memory.grow drop br 0 end i64.const 0", kind: script.Limit, words: "instructions"},
@@ -109,7 +109,7 @@ func testHTTPHostile(t *testing.T, config wasm.Config, reuse bool) {
 			p := compile(t, e, g.bytes(t), reuse)
 			for range 3 {
 				inv := invocation(`{"path":"/a?bc","headers":{"y":"123"}}`)
-				inv.Host = &enginetest.Host{}
+				inv.Host, inv.Limits.Instructions = &enginetest.Host{}, 200_000
 				_, err := run(t, p, inv)
 				if script.KindOf(err) != h.kind || !strings.Contains(err.Error(), h.words) {
 					t.Errorf("%v (%s), want %s with %q", err, script.KindOf(err), h.kind, h.words)
