@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/httpwasm"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -24,34 +25,53 @@ const (
 	entryType = "ii:I"
 )
 
-// inspect meters the source and checks it against the contract. Types within functions are not checked.
-func inspect(src engine.Source) (guest sandbox.Source, err error) {
+// inspect meters the source and checks it against the contract that it keeps to; http says that it is the one of http-wasm.
+// Types within functions are not checked.
+func inspect(src engine.Source) (guest sandbox.Source, http bool, err error) {
 	if src.Library || len(src.Libraries) > 0 {
-		return guest, script.Errorf(script.Script, "source", "a wasm module has no libraries: link them into the module when you build it")
+		return guest, false, script.Errorf(script.Script, "source", "a wasm module has no libraries: link them into the module when you build it")
 	}
 	if len(src.Entrypoint) > script.MaxEntrypointBytes {
-		return guest, script.Errorf(script.Invalid, "entrypoint", "has %d bytes: at most %d are allowed", len(src.Entrypoint), script.MaxEntrypointBytes)
+		return guest, false, script.Errorf(script.Invalid, "entrypoint", "has %d bytes: at most %d are allowed", len(src.Entrypoint), script.MaxEntrypointBytes)
 	}
 	// One page more than there may be: the sandbox needs it to make memory shorter again.
 	m, err := instrument.Rewrite(src.Code, instrument.Options{MaxMemoryPages: sandbox.MaxMemory/sandbox.PageBytes + 1, TrackWrites: true})
 	if err != nil {
-		return guest, err
+		return guest, false, err
 	}
-	entrypoint := entrypointOf(src)
-	if err := checkExports(m, entrypoint); err != nil {
-		return guest, err
+	http = isHTTP(m)
+	guest = sandbox.Source{Module: m, Imports: imports(http), Initialize: initializeName}
+	if http {
+		err = inspectHTTP(&guest, src.Entrypoint)
+	} else {
+		err = inspectPlain(&guest, entrypointOf(src))
 	}
-	host := imports()
+	if err != nil {
+		return guest, http, err
+	}
 	for _, i := range m.Imports {
-		if err := checkImport(host, i); err != nil {
-			return guest, err
+		if err := checkImport(guest.Imports, i); err != nil {
+			return guest, http, err
 		}
 	}
-	guest = sandbox.Source{Module: m, Imports: host, Initialize: initializeName, Functions: []string{alloc: allocName, entry: entrypoint, onResponse: ""}}
-	if _, ok := m.Exports[engine.OnResponse]; ok {
+	return guest, http, nil
+}
+
+// inspectPlain finds the functions of the contract "scriptorium".
+func inspectPlain(guest *sandbox.Source, entrypoint string) error {
+	if err := checkExports(guest.Module, []export{
+		{allocName, allocType, true},
+		{entrypoint, entryType, true},
+		{engine.OnResponse, entryType, false},
+		{initializeName, ":", false},
+	}); err != nil {
+		return err
+	}
+	guest.Functions = []string{alloc: allocName, entry: entrypoint, onResponse: ""}
+	if _, ok := guest.Module.Exports[engine.OnResponse]; ok {
 		guest.Functions[onResponse] = engine.OnResponse
 	}
-	return guest, nil
+	return nil
 }
 
 func entrypointOf(src engine.Source) string {
@@ -61,19 +81,17 @@ func entrypointOf(src engine.Source) string {
 	return src.Entrypoint
 }
 
-func checkExports(m *instrument.Module, entrypoint string) error {
+// export is a function that a contract wants, or that has to be of this type if it is there.
+type export struct {
+	name, want string
+	required   bool
+}
+
+func checkExports(m *instrument.Module, functions []export) error {
 	if e, ok := m.Exports[memoryName]; !ok || e.Kind != instrument.Memory {
 		return script.Errorf(script.Script, "source", "the module exports no memory with the name %q: export its memory, for example by the linker's --export-memory", memoryName)
 	}
-	for _, f := range []struct {
-		name, want string
-		required   bool
-	}{
-		{allocName, allocType, true},
-		{entrypoint, entryType, true},
-		{engine.OnResponse, entryType, false},
-		{initializeName, ":", false},
-	} {
+	for _, f := range functions {
 		e, ok := m.Exports[f.name]
 		switch {
 		case !ok && f.required:
@@ -88,11 +106,16 @@ func checkExports(m *instrument.Module, entrypoint string) error {
 }
 
 func missing(m *instrument.Module, name, want string) error {
-	advice := "export it"
-	if name != allocName {
+	var advice string
+	switch name {
+	case allocName:
+		advice = "export it, as the contract of scriptorium says, or " + httpwasm.HandleRequest + " and " + httpwasm.HandleResponse + ", as the one of http-wasm does"
+	case httpwasm.HandleRequest, httpwasm.HandleResponse:
+		advice = "the handler ABI of http-wasm wants it: export it"
+	default:
 		advice = "export it, or name another function in spec.entrypoint"
 	}
-	if _, command := m.Exports["_start"]; command {
+	if _, command := m.Exports[startName]; command && !isHTTP(m) {
 		advice = "the module is a WASI command with _start: build a reactor, for example by -buildmode=c-shared (Go) or crate-type cdylib (Rust)"
 	}
 	return script.Errorf(script.Script, "source", "the module exports no function %q of type %s: %s", name, typeText(want), advice)
@@ -116,7 +139,7 @@ func checkImport(host []sandbox.Import, i instrument.Import) error {
 	if known {
 		return script.Errorf(script.Script, "source", "the module imports %.80q of %q, which has no such function: remove the import", i.Name, i.Module)
 	}
-	return script.Errorf(script.Script, "source", "the module imports %.80q of %.80q: only functions of %q and %q may be imported", i.Name, i.Module, hostModule, wasiModule)
+	return script.Errorf(script.Script, "source", "the module imports %.80q of %.80q: only functions of %q and %q may be imported", i.Name, i.Module, host[0].Module, wasiModule)
 }
 
 // letters are what types of values are in short, in the order of their codes from 0x7c.

@@ -18,6 +18,11 @@ func TestContract(t *testing.T) {
 	imports := func(line string) []byte {
 		return plain(func(g *guest) { g.imports = []string{line} })
 	}
+	httpCode := func(change func(g *guest)) []byte {
+		g := httpGuest("i64.const 1", "set_uri i32 i32 >")
+		change(&g)
+		return g.bytes(t)
+	}
 	noMemory := strings.Replace(string(handle(echo).bytes(t)), "memory", "mamory", 1)
 	for _, test := range []struct {
 		name       string
@@ -39,6 +44,22 @@ func TestContract(t *testing.T) {
 		})},
 		{name: "no memory", code: []byte(noMemory), want: `no memory with the name "memory"`, kind: script.Script},
 		{name: "no alloc", code: plain(func(g *guest) { g.funcs[0].export = "malloc" }), want: `no function "scriptorium_alloc" of type (i32) -> i32`, kind: script.Script},
+		{name: "no contract", code: plain(func(g *guest) { g.funcs[0].export = "malloc" }), want: "as the contract of scriptorium says, or handle_request and handle_response, as the one of http-wasm does", kind: script.Script},
+		{name: "both contracts' exports", code: plain(func(g *guest) {
+			g.funcs = append(g.funcs, fn{export: "handle_request", typ: "> i64", code: "i64.const 1"})
+		})},
+		{name: "both contracts' imports", code: httpCode(func(g *guest) { g.imports = append(g.imports, "scriptorium fail i32 i32 >") }), want: `imports "fail" of "scriptorium": only functions of "http_handler" and "wasi_snapshot_preview1"`, kind: script.Script},
+		{name: "http-wasm", code: httpCode(func(*guest) {})},
+		{name: "http-wasm by handle", code: httpCode(func(*guest) {}), entrypoint: "handle"}, // what versions without an entrypoint have
+		{name: "http-wasm by its name", code: httpCode(func(*guest) {}), entrypoint: "handle_request"},
+		{name: "http-wasm by another name", code: httpCode(func(*guest) {}), entrypoint: "route", want: `a module of http-wasm is called by handle_request: remove spec.entrypoint`, kind: script.Script},
+		{name: "http-wasm without imports", code: httpCode(func(g *guest) { g.imports = nil })},
+		{name: "http-wasm command", code: httpCode(func(g *guest) { g.funcs = append(g.funcs, fn{export: "_start", typ: ">"}) })},
+		{name: "http-wasm without handle_request", code: httpCode(func(g *guest) { g.funcs[0].export = "handle" }), want: `no function "handle_request" of type () -> i64`, kind: script.Script},
+		{name: "http-wasm without handle_response", code: httpCode(func(g *guest) { g.funcs[1].export = "_start"; g.funcs[1].typ = ">" }), want: `no function "handle_response" of type (i32, i32): the handler ABI of http-wasm wants it`, kind: script.Script},
+		{name: "type of handle_request", code: httpCode(func(g *guest) { g.funcs[0].typ, g.funcs[0].code = "> i32", "i32.const 0" }), want: `"handle_request" with the type () -> i32: it has to be () -> i64`, kind: script.Script},
+		{name: "unknown function of http-wasm", code: httpCode(func(g *guest) { g.imports = []string{"http_handler set_trailer i32 >"} }), want: `imports "set_trailer" of "http_handler", which has no such function`, kind: script.Script},
+		{name: "type of an import of http-wasm", code: httpCode(func(g *guest) { g.imports = []string{"http_handler get_uri i32 > i32"} }), want: `"get_uri" of "http_handler" with the type (i32) -> i32: it is (i32, i32) -> i32`, kind: script.Script},
 		{name: "no entrypoint", code: plain(func(g *guest) { g.funcs[1].export = "run" }), want: `no function "handle" of type (i32, i32) -> i64`, kind: script.Script},
 		{name: "command", code: plain(func(g *guest) { g.funcs[1].export = "_start" }), want: "build a reactor", kind: script.Script},
 		{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/httpwasm"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -16,8 +17,15 @@ const hostModule = "scriptorium"
 // none is what functions return in place of a length if there is nothing.
 const none = math.MaxUint32
 
-// imports returns all that a module may import.
-func imports() []sandbox.Import {
+// imports returns all that a module may import, by the contract that it keeps to.
+func imports(http bool) []sandbox.Import {
+	if http {
+		list := httpwasm.Imports(httpwasm.Agent{
+			Exchange: func(c *sandbox.Call) *httpwasm.Exchange { return stateOf(c).exchange },
+			Log:      logText,
+		})
+		return append(list, wasi()...)
+	}
 	list := []sandbox.Import{
 		function("log", "iii:", hostLog),
 		function("fail", "ii:", hostFail),
@@ -48,7 +56,12 @@ const (
 type state struct {
 	agent hostapi.Call
 	out   [2]output // of fd 1 and 2
+	// exchange is what a call of an http-wasm module is about; nil before it is known, and for other modules.
+	exchange *httpwasm.Exchange
 }
+
+// quiet says that the module does what it has done before, in another call, and nobody wants its lines twice.
+func (s *state) quiet() bool { return s.exchange != nil && s.exchange.Rehearsing() }
 
 // stateOf returns the state of the call.
 func stateOf(c *sandbox.Call) *state {
@@ -99,13 +112,18 @@ func hostLog(c *sandbox.Call, stack []uint64) {
 	if level >= uint32(len(levels)) {
 		c.Failf("log: there is no level %d: 0 is info, 1 warn, 2 error", level)
 	}
-	n := uint32(stack[2])
-	message := text(c, stack[1], uint64(min(n, hostapi.MaxLine+1)), hostapi.MaxLine+1) // what is longer is cut
+	logText(c, levels[level], uint32(stack[1]), uint32(stack[2]))
+}
+
+func logText(c *sandbox.Call, level engine.Level, address, n uint32) {
+	message := text(c, uint64(address), uint64(min(n, hostapi.MaxLine+1)), hostapi.MaxLine+1) // what is longer is cut
 	if n > hostapi.MaxLine+1 {
-		c.Read(uint32(stack[1]), n)
+		c.Read(address, n)
 	}
 	c.Charge(len(message)) // each byte is looked at, and may be escaped
-	check(c, "log", stateOf(c).agent.Log(levels[level], message))
+	if s := stateOf(c); !s.quiet() {
+		check(c, "log", s.agent.Log(level, message))
+	}
 }
 
 func hostFail(c *sandbox.Call, stack []uint64) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/httpwasm"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -24,6 +25,7 @@ const (
 type program struct {
 	module     *sandbox.Module
 	entrypoint string
+	http       bool // it is one of http-wasm
 	onResponse bool
 	reuse      bool
 	body       sandbox.Body
@@ -85,6 +87,9 @@ var null = []byte("null")
 
 // answer passes the argument, calls the function and takes the result.
 func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
+	if p.http {
+		return exchange(c, res)
+	}
 	function := entry
 	if c.Inv.OnResponse {
 		if function = onResponse; !p.onResponse {
@@ -114,6 +119,35 @@ func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
 	return take(c, res, address, length)
 }
 
+// exchange has a module of http-wasm handle the request, and the response if there is one.
+func exchange(c *sandbox.Call, res *engine.Result) error {
+	x, err := httpwasm.New(c.Inv)
+	if err != nil {
+		return err
+	}
+	stateOf(c).exchange = x
+	if err := x.Call(c); err != nil {
+		return err
+	}
+	decision, err := x.Decision()
+	if err != nil {
+		return err
+	}
+	if err := fits(c, res, len(decision)); err != nil {
+		return err
+	}
+	c.ChargeBytes(len(decision))
+	return res.Append(func(dst []byte) ([]byte, error) { return append(dst, decision...), nil })
+}
+
+// fits returns an error if there is no room for a result of so many bytes.
+func fits(c *sandbox.Call, res *engine.Result, length int) error {
+	if most := c.Limits.ResultBytes - res.Bytes(); length > most {
+		return script.Errorf(script.Limit, "", "the results have %d bytes of JSON, and may have %d: raise limits.resultBytes", length+res.Bytes(), c.Limits.ResultBytes)
+	}
+	return nil
+}
+
 // argumentOf returns the one argument of the call. A function on_response gets both of its arguments as one object.
 func argumentOf(inv *engine.Invocation) []byte {
 	switch len(inv.Args) {
@@ -127,8 +161,8 @@ func argumentOf(inv *engine.Invocation) []byte {
 
 // take copies the result, if it is one JSON value.
 func take(c *sandbox.Call, res *engine.Result, address, length uint32) error {
-	if most := c.Limits.ResultBytes - res.Bytes(); int64(length) > int64(most) {
-		return script.Errorf(script.Limit, "", "the results have %d bytes of JSON, and may have %d: raise limits.resultBytes", int(length)+res.Bytes(), c.Limits.ResultBytes)
+	if err := fits(c, res, int(length)); err != nil {
+		return err
 	}
 	result := c.Read(address, length)
 	c.ChargeBytes(len(result))

@@ -263,7 +263,7 @@ func (o *output) flush(c *sandbox.Call, level engine.Level) {
 	case o.panic == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.Contains(line, " panicked at ")):
 		o.panic = line
 	}
-	if c.Inv.Host != nil {
+	if c.Inv.Host != nil && !stateOf(c).quiet() {
 		var visible hostapi.Line
 		visible.Text(line)
 		c.Inv.Host.Log(c.Inv, level, visible.String())

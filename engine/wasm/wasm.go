@@ -9,7 +9,10 @@
 // their random numbers there, which then are the same in all calls. An instance is not kept if its call failed, if
 // _initialize has asked the host for the config, for values or counters, or if the module can change its tables.
 //
-// The package is the contract alone. engine/wasm/instrument meters modules, and engine/wasm/sandbox runs them.
+// A module that imports http_handler, or exports handle_request and no scriptorium_alloc, keeps to the handler ABI of http-wasm
+// instead: see engine/wasm/httpwasm.
+//
+// The package is the contracts alone. engine/wasm/instrument meters modules, and engine/wasm/sandbox runs them.
 package wasm
 
 import (
@@ -44,7 +47,7 @@ func (*Engine) Check(src engine.Source) error { return Checker{}.Check(src) }
 
 // Compile is engine.Engine's.
 func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
-	guest, err := inspect(src)
+	guest, http, err := inspect(src)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +55,8 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{module: m, entrypoint: src.Entrypoint, onResponse: guest.Functions[onResponse] != "", reuse: src.Runtime.Wasm.Reuse}
+	p := &program{module: m, entrypoint: src.Entrypoint, http: http, reuse: src.Runtime.Wasm.Reuse}
+	p.onResponse = http || guest.Functions[onResponse] != ""
 	p.body = p.call
 	return p, nil
 }
@@ -65,7 +69,7 @@ func (Checker) Name() string { return Name }
 
 // Check is engine.Checker's.
 func (Checker) Check(src engine.Source) error {
-	guest, err := inspect(src)
+	guest, _, err := inspect(src)
 	if err != nil {
 		return err
 	}

@@ -173,6 +173,7 @@ func TestOwners(t *testing.T) {
 		"github.com/nats-io/nats.go":         {"registry/fanout", "agent/follow", "agent/decisionlog/natssink", "proto/natsconn"},
 		"github.com/nats-io/nats-server":     {"internal/embedded"},
 		"github.com/tetratelabs/wazero":      {"engine/wasm"},
+		"github.com/http-wasm":               {"engine/wasm/httpwasm"}, // names and numbers alone: its host bounds nothing
 		"github.com/yuin/gopher-lua":         {"engine/lua"},
 		"github.com/open-policy-agent/opa":   {"engine/rego"},
 		"github.com/hashicorp/golang-lru":    {"agent/cache", "registry"},

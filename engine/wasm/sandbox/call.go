@@ -198,6 +198,12 @@ func (c *Call) Epoch() time.Time { return c.instance.of.epoch }
 // asked for that serves one call alone.
 func (c *Call) Outside() { c.instance.outside = true }
 
+// Mark returns what SetMark has set, 0 if nothing has. It is part of what an instance is reset to.
+func (c *Call) Mark() uint64 { return c.instance.mark }
+
+// SetMark keeps a number with the instance, for host functions that Initialize calls to make a setting.
+func (c *Call) SetMark(mark uint64) { c.instance.mark = mark }
+
 // Read returns n bytes of memory, which stay valid until the module runs again. It ends the call if they are not all there.
 func (c *Call) Read(address, n uint32) []byte {
 	b, ok := c.module.Memory().Read(address, n)

@@ -23,6 +23,7 @@ type image struct {
 	length  uint64   // of memory
 	blocks  [][]byte // of blockBytes each; nil for zeros
 	globals []uint64
+	mark    uint64 // see Call.Mark
 	bytes   int
 }
 
@@ -34,7 +35,7 @@ const (
 // capture copies the state of an instance.
 func (i *instance) capture() *image {
 	mem := i.memory.buffer
-	img := &image{length: uint64(len(mem)), blocks: make([][]byte, len(mem)/blockBytes), globals: make([]uint64, len(i.globals))}
+	img := &image{length: uint64(len(mem)), blocks: make([][]byte, len(mem)/blockBytes), globals: make([]uint64, len(i.globals)), mark: i.mark}
 	for n := range img.blocks {
 		if block := mem[n*blockBytes:][:blockBytes]; !isZero(block) {
 			img.blocks[n] = append([]byte(nil), block...)
@@ -89,6 +90,7 @@ func (i *instance) restore(img *image) bool {
 	for n, g := range i.globals {
 		g.Set(img.globals[n])
 	}
+	i.mark = img.mark
 	i.forgetWrites()
 	return true
 }
@@ -106,6 +108,7 @@ func (i *instance) reset() bool {
 	for n, g := range i.globals {
 		g.Set(img.globals[n])
 	}
+	i.mark = img.mark
 	i.forgetWrites()
 	return true
 }

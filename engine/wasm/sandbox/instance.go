@@ -27,6 +27,7 @@ type instance struct {
 	image     *image               // what it is reset to; nil if it is for one call
 	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
 	outside   bool                 // Initialize has used what is of its call
+	mark      uint64               // see Call.Mark
 	call      Call
 
 	// While it is in the pool:
@@ -196,7 +197,7 @@ func (m *Module) give(i *instance) bool {
 		i.close()
 		i.memory.buffer = i.memory.buffer[:0]
 		clear(i.functions)
-		i.globals, i.outside = i.globals[:0], false
+		i.globals, i.outside, i.mark = i.globals[:0], false, 0
 	case !i.reset():
 		return false
 	}
