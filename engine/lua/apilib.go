@@ -33,7 +33,7 @@ func (b *box) addAPI() {
 }
 
 // hostOf returns what the call of l may use of hostapi.
-func hostOf(l *vm.LState) *hostapi.Call { return &callOf(l).host }
+func hostOf(l *vm.LState) *hostapi.Call { return &bindingOf(l).Host }
 
 // check ends the running builtin if hostapi has refused what it asked for. parameters are hostapi's names of the
 // builtin's arguments.
@@ -72,8 +72,8 @@ func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
 	if !ok {
 		typeError(l, n, "table")
 	}
-	settle(callOf(l), t)
-	m := meterOf(l)
+	settle(t)
+	m := l.Meter
 	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
 		name, known := k.(vm.LString)
 		if known {
@@ -107,8 +107,8 @@ func numberOption(l *vm.LState, n int, t *vm.LTable, name string, otherwise floa
 // getRequestHeader returns a header of the request: of the first argument, or of the
 // globals that stand for it. It copies nothing and changes nothing of either.
 func getRequestHeader(l *vm.LState) int {
-	c := callOf(l)
-	name, ok := c.host.HeaderName(argString(l, 1))
+	c := bindingOf(l)
+	name, ok := c.Host.HeaderName(argString(l, 1))
 	l.Charge(0)
 	if !ok {
 		l.Push(vm.LNil)
@@ -131,14 +131,14 @@ func getRequestHeader(l *vm.LState) int {
 
 // headersOf returns the headers of the request that the call is about; nil if there are
 // none.
-func headersOf(c *call) *vm.LTable {
+func headersOf(c *binding) *vm.LTable {
 	var headers vm.LValue
 	switch {
-	case c.program.entrypoint == "":
-		headers = c.env.RawGetString("headers")
-	case len(c.args) > 0:
-		if request, ok := c.args[0].(*vm.LTable); ok {
-			headers = memberOf(c, request, "headers")
+	case c.Globals != nil:
+		headers = c.Globals.RawGetString("headers")
+	case len(c.Args) > 0:
+		if request, ok := c.Args[0].(*vm.LTable); ok {
+			headers = memberOf(request, "headers")
 		}
 	}
 	t, _ := headers.(*vm.LTable)
@@ -146,10 +146,10 @@ func headersOf(c *call) *vm.LTable {
 }
 
 // memberOf returns t[name], raw, and leaves t lazy if it is.
-func memberOf(c *call, t *vm.LTable, name string) vm.LValue {
+func memberOf(t *vm.LTable, name string) vm.LValue {
 	if o := lazyOf(t); o != nil {
-		meterOf(c.l).Pay(len(o.members) / hostapi.HeadersPerInstruction)
-		return o.get(c, name)
+		o.store.meter.Pay(o.count() / hostapi.HeadersPerInstruction)
+		return o.get(name)
 	}
 	return t.RawGetString(name)
 }
@@ -161,15 +161,15 @@ func headerOf(l *vm.LState, headers *vm.LTable, name string) vm.LValue {
 		return vm.LNil
 	}
 	if o := lazyOf(headers); o != nil {
-		if i := o.header(l, name); i >= 0 {
-			return o.valueAt(callOf(l), i)
+		if i := headerAt(l, o, name); i >= 0 {
+			return o.valueAt(i)
 		}
 		return vm.LNil
 	}
 	if v := headers.RawGetString(name); v != vm.LNil {
 		return v
 	}
-	m := meterOf(l)
+	m := l.Meter
 	for k, v := m.Next(headers, vm.LNil); k != vm.LNil; k, v = m.Next(headers, k) {
 		l.Charge(1)
 		if key, ok := k.(vm.LString); ok && hostOf(l).SameHeader(string(key), name) {
@@ -179,13 +179,13 @@ func headerOf(l *vm.LState, headers *vm.LTable, name string) vm.LValue {
 	return vm.LNil
 }
 
-// header returns which member is the header with the name, which is in lower case; -1 if
+// headerAt returns which member is the header with the name, which is in lower case; -1 if
 // none is.
-func (o *lazyObject) header(l *vm.LState, name string) int {
-	l.Charge(len(o.members) / hostapi.HeadersPerInstruction)
+func headerAt(l *vm.LState, o *lazyObject, name string) int {
+	l.Charge(o.count() / hostapi.HeadersPerInstruction)
 	found := -1
-	for i := len(o.members) - 1; i >= 0; i-- {
-		switch key := o.members[i].name; {
+	for i := o.count() - 1; i >= 0; i-- {
+		switch key := o.name(i); {
 		case key == name:
 			return i
 		case hostOf(l).SameHeader(key, name) && found < 0:
@@ -197,8 +197,8 @@ func (o *lazyObject) header(l *vm.LState, name string) int {
 
 // readCookies returns the cookies in the headers of a request: the first one of each name.
 func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
-	m, cookies := meterOf(l), newTable()
-	m.make(l, tableBytes)
+	cookies := &vm.LTable{}
+	allocate(l, tableBytes)
 	pairs := hostOf(l).Pairs()
 	read := func(header vm.LValue) {
 		text, ok := header.(vm.LString)
@@ -226,8 +226,8 @@ func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 // readQuery returns the parameters in a query: text by name, or a list of texts for a name that
 // comes more than once.
 func readQuery(l *vm.LState, query vm.LValue) *vm.LTable {
-	m, params := meterOf(l), newTable()
-	m.make(l, tableBytes)
+	params := &vm.LTable{}
+	allocate(l, tableBytes)
 	text, ok := query.(vm.LString)
 	if !ok {
 		return params
@@ -245,8 +245,8 @@ func addParam(l *vm.LState, params *vm.LTable, name, value vm.LString) {
 	case *vm.LTable:
 		setRaw(l, before, vm.LNumber(before.Len()+1), value)
 	case vm.LString:
-		list := newTable()
-		meterOf(l).make(l, tableBytes)
+		list := &vm.LTable{}
+		allocate(l, tableBytes)
 		setRaw(l, list, vm.LNumber(1), before)
 		setRaw(l, list, vm.LNumber(2), value)
 		setRaw(l, params, name, list)

@@ -13,7 +13,7 @@ import (
 func argError(l *vm.LState, n int, message string) {
 	name := "?"
 	if f := l.Frame(); f != nil {
-		if known, ok := sandbox().names[f.Fn]; ok {
+		if known, ok := bindingOf(l).Names[f.Fn]; ok {
 			name = known
 		}
 	}
@@ -31,26 +31,6 @@ func typeError(l *vm.LState, n int, want string) {
 	argError(l, n, fmt.Sprintf("%s expected, got %s", want, got))
 }
 
-// typeName is what type() returns for v.
-func typeName(v vm.LValue) string {
-	if isLibrary(v) {
-		return "table"
-	}
-	return v.Type().String()
-}
-
-func isLibrary(v vm.LValue) bool { return libraryMembers(v) != nil }
-
-// libraryMembers returns what is in the library v; nil if it is none.
-func libraryMembers(v vm.LValue) *vm.LTable {
-	if ud, ok := v.(*vm.LUserData); ok {
-		if lib, ok := ud.Value.(library); ok {
-			return lib.members
-		}
-	}
-	return nil
-}
-
 func argAny(l *vm.LState, n int) vm.LValue {
 	if n > l.GetTop() {
 		argError(l, n, "value expected")
@@ -64,7 +44,7 @@ func argTable(l *vm.LState) *vm.LTable {
 	if !ok {
 		typeError(l, 1, "table")
 	}
-	settle(callOf(l), t)
+	settle(t)
 	return t
 }
 

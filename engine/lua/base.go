@@ -12,9 +12,6 @@ import (
 // maxResults is how many values a builtin may return.
 const maxResults = 8000
 
-// errorCost is what catching an error costs: it unwinds the stack of Go.
-const errorCost = 500
-
 // baseFunctions returns the global functions. What is missing of Lua 5.1 is missing
 // on purpose: functions that change environments, load code, reach the outside
 // or the collector, and coroutines.
@@ -26,18 +23,15 @@ func baseFunctions() map[string]vm.LGFunction {
 		"ipairs":       baseIpairs,
 		"next":         baseNext,
 		"pairs":        basePairs,
-		"pcall":        basePcall,
 		"rawequal":     baseRawequal,
 		"rawget":       baseRawget,
 		"rawset":       baseRawset,
-		"require":      baseRequire,
 		"select":       baseSelect,
 		"setmetatable": baseSetmetatable,
 		"tonumber":     baseTonumber,
 		"tostring":     baseTostring,
 		"type":         baseType,
 		"unpack":       baseUnpack,
-		"xpcall":       baseXpcall,
 	}
 }
 
@@ -61,14 +55,14 @@ func baseError(l *vm.LState) int {
 // raiseText raises a text, which may be long, behind a position.
 func raiseText(l *vm.LState, position, message string) {
 	if position != "" {
-		meterOf(l).make(l, stringBytes+len(position)+len(message))
+		allocate(l, stringBytes+len(position)+len(message))
 	}
 	l.Raise(vm.LString(position + message))
 }
 
 // whereOf is where of the innermost function that is no builtin.
 func whereOf(l *vm.LState) string {
-	for level := 1; level <= callStackSize; level++ {
+	for level := 1; level <= l.Calls; level++ {
 		if position := where(l, level); position != "" {
 			return position
 		}
@@ -80,7 +74,7 @@ func whereOf(l *vm.LState) string {
 // is the one that called the builtin that runs. It is empty for builtins, and where
 // there is no such level.
 func where(l *vm.LState, level int) string {
-	position := l.Where(min(level, callStackSize))
+	position := l.Where(min(level, l.Calls))
 	if !strings.HasPrefix(position, chunkName) && libraryPosition(position+" ") == "" {
 		return ""
 	}
@@ -110,17 +104,6 @@ func metatableOf(l *vm.LState, v vm.LValue) vm.LValue {
 		return instead
 	}
 	return meta
-}
-
-// isMarked reports whether v is a table whose metatable is a mark of ours: for
-// scripts it has none.
-func isMarked(v vm.LValue) bool {
-	t, ok := v.(*vm.LTable)
-	if !ok {
-		return false
-	}
-	b, meta := sandbox(), t.Metatable
-	return meta != nil && (meta == b.arrayMeta || meta == b.requestMeta || meta == b.nullsMeta || meta == b.lazyMeta)
 }
 
 func baseSetmetatable(l *vm.LState) int {
@@ -164,7 +147,7 @@ func baseNext(l *vm.LState) int {
 }
 
 func pushNext(l *vm.LState, t *vm.LTable) int {
-	k, v := meterOf(l).Next(t, l.Get(2))
+	k, v := l.Meter.Next(t, l.Get(2))
 	l.Push(k)
 	if k == vm.LNil {
 		return 1
@@ -191,60 +174,6 @@ func basePairs(l *vm.LState) int {
 	l.Push(v)
 	l.Push(vm.LNil)
 	return 3
-}
-
-// basePcall catches errors of the script, but not the end of its budget.
-func basePcall(l *vm.LState) int {
-	argAny(l, 1)
-	if value, failed := protectedCall(l, l.GetTop()-1); failed {
-		l.Push(vm.LFalse)
-		l.Push(value)
-		return 2
-	}
-	l.Insert(vm.LTrue, 1)
-	return l.GetTop()
-}
-
-// baseXpcall calls the handler after the stack was unwound: without the debug
-// library it cannot see the difference.
-func baseXpcall(l *vm.LState) int {
-	handler := argAny(l, 2)
-	l.SetTop(1)
-	value, failed := protectedCall(l, 0)
-	if !failed {
-		l.Insert(vm.LTrue, 1)
-		return l.GetTop()
-	}
-	l.SetTop(0)
-	l.Push(vm.LFalse)
-	if _, callable := handler.(*vm.LFunction); callable {
-		l.Push(handler)
-		l.Push(value)
-		if _, failed := protectedCall(l, 1); !failed {
-			l.SetTop(2) // a handler returns one value
-			return 2
-		}
-	}
-	l.SetTop(1)
-	l.Push(vm.LString("error in error handling"))
-	return 2
-}
-
-// protectedCall calls the function on the stack and reports whether it failed,
-// and with which value.
-func protectedCall(l *vm.LState, args int) (vm.LValue, bool) {
-	err := l.PCall(args, vm.MultRet)
-	if err == nil {
-		return nil, false
-	}
-	m := meterOf(l)
-	if err.Cause != nil {
-		m.reason = faulted
-		m.exhaust()
-	}
-	l.Charge(errorCost)
-	m.make(l, errorSize(err))
-	return caught(err.Object, m), true
 }
 
 func baseRawequal(l *vm.LState) int {

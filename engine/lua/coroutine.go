@@ -46,10 +46,10 @@ func coroutineFunctions() map[string]vm.LGFunction {
 // addCoroutines adds the library, and makes the environments of scripts that may
 // not use it.
 func (b *box) addCoroutines() {
-	without := newTable()
+	without := &vm.LTable{}
 	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
 	b.without, b.withoutMeta = without, protected(without)
-	b.withoutBareEnv = newTable()
+	b.withoutBareEnv = &vm.LTable{}
 	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
 	b.library("coroutine", coroutineFunctions(), nil)
 }

@@ -79,7 +79,7 @@ func (f *freezer) variable(v *vm.Upvalue) *vm.Upvalue {
 	case *vm.LFunction:
 		frozen.SetValue(f.function(value))
 	case *vm.LUserData:
-		f.refused = f.refused || value != sandbox().null && !isLibrary(value)
+		f.refused = f.refused || value != null && !isLibrary(value)
 		frozen.SetValue(value)
 	default:
 		f.refused = true

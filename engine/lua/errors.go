@@ -2,61 +2,12 @@ package lua
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
-	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
-
-// chunkName is what positions in error messages begin with: "script:12: …".
-const chunkName = compile.ChunkName
-
-// raise ends the running function with err, whose kind and position survive
-// unless the script catches it: pcall hands it out as a string.
-func raise(l *vm.LState, err *script.Error) {
-	if err.Line == 0 {
-		where := l.Where(1)
-		err.Line = lineOf(where)
-		err.Message = libraryPosition(where+" ") + err.Message
-	}
-	l.Raise(&vm.LUserData{Value: err})
-}
-
-func raiseLimit(l *vm.LState, format string, args ...any) {
-	raise(l, script.Errorf(script.Limit, "", format, args...))
-}
-
-// lineOf returns the line of a position, such as "script:12:"; 0 if it is none of the script's.
-func lineOf(position string) int {
-	text, ok := strings.CutPrefix(position, chunkName+":")
-	if !ok {
-		return 0
-	}
-	text, _, _ = strings.Cut(text, ":")
-	line, _ := strconv.Atoi(text)
-	return line
-}
-
-// caught is the value that a script sees for what it caught.
-func caught(raised vm.LValue, m *meter) vm.LValue {
-	switch v := raised.(type) {
-	case *vm.LUserData:
-		if e, ok := v.Value.(*script.Error); ok {
-			if e.Line == 0 {
-				return vm.LString(e.Message)
-			}
-			return vm.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
-		}
-	case vm.LString:
-		// A position or a key in it may have made it too long.
-		return v[:min(len(v), m.limits.StringBytes)]
-	}
-	return raised
-}
 
 // callError translates what ended a call.
 func callError(api *vm.APIError, m *meter) *script.Error {
@@ -95,7 +46,7 @@ func callError(api *vm.APIError, m *meter) *script.Error {
 		e.Message = numeral.Format(float64(v))
 	case *vm.LTable:
 		e.Message = "the script raised a table without a message"
-		settle(m.call, v)
+		settle(v)
 		if message, ok := v.RawGetString("message").(vm.LString); ok {
 			e.Message = string(message)
 		}

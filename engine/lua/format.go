@@ -109,7 +109,7 @@ func (d *directive) flag(c byte) *bool {
 
 // add adds the n-th argument as d says.
 func (d *directive) add(t *text, n int) {
-	l := t.l
+	l := t.L
 	switch d.verb {
 	case 'c':
 		d.pad(t, string([]byte{byte(argInt(l, n))}))
@@ -119,7 +119,7 @@ func (d *directive) add(t *text, n int) {
 		d.pad(t, d.unsigned(argNumber(l, n)))
 	case 'e', 'E', 'f', 'g', 'G':
 		digits := d.float(argNumber(l, n))
-		t.meter.make(l, len(digits))
+		allocate(l, len(digits))
 		d.pad(t, digits)
 	case 'q':
 		t.addQuoted(argString(l, n))

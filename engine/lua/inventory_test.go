@@ -170,7 +170,7 @@ func readReviewed(t *testing.T) map[string]bool {
 // TestProtected makes sure that what states share cannot be reached for writing.
 func TestProtected(t *testing.T) {
 	b := sandbox()
-	metas := []vm.LValue{b.envMeta, b.withoutMeta, b.stringMeta, b.null.Metatable}
+	metas := []vm.LValue{b.envMeta, b.withoutMeta, b.stringMeta, null.Metatable}
 	b.base.ForEach(func(_, v vm.LValue) {
 		if ud, ok := v.(*vm.LUserData); ok {
 			metas = append(metas, ud.Metatable)
@@ -181,7 +181,7 @@ func TestProtected(t *testing.T) {
 			t.Errorf("metatable %v is not protected", meta)
 		}
 	}
-	if b.arrayMeta.Metatable != nil || b.arrayMeta.Len() != 0 {
+	if arrayMark.Metatable != nil || arrayMark.Len() != 0 {
 		t.Error("the array marker is not empty")
 	}
 }

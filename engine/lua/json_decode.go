@@ -23,10 +23,10 @@ const (
 // become lazy ones. null is nil, except as an element of an array: that is json.null,
 // so that the others keep their places.
 type decoder struct {
-	call  *call  // that it is for
-	meter *meter // of the call
-	nodes int    // values that may still be made
-	rate  int    // bytes that are read for one instruction
+	store *store
+	meter *vm.Meter // the store's
+	nodes int       // values that may still be made
+	rate  int       // bytes that are read for one instruction
 
 	in      string
 	at      int
@@ -38,9 +38,13 @@ type decoder struct {
 // Reading is charged, and yields the call's turn if it is asked for. When the call is to
 // end it stops with an error that says nothing: the meter knows why.
 
+// jsonBytesPerInstruction is how many bytes of JSON are decoded for one
+// instruction: a short value takes about as long as one.
+const jsonBytesPerInstruction = 4
+
 // newDecoder returns a decoder for a text.
-func newDecoder(c *call) decoder {
-	return decoder{call: c, meter: meterOf(c.l), nodes: maxNodes, rate: jsonBytesPerInstruction}
+func newDecoder(s *store) decoder {
+	return decoder{store: s, meter: s.meter, nodes: maxNodes, rate: jsonBytesPerInstruction}
 }
 
 // value decodes a JSON text that nobody changes: what comes of it refers to it.
@@ -52,7 +56,7 @@ func (d *decoder) value(text string) (vm.LValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v == vm.LValue(sandbox().null) {
+	if v == vm.LValue(null) {
 		v = vm.LNil
 	}
 	return v, d.end()
@@ -205,7 +209,7 @@ func (d *decoder) word() (vm.LValue, error) {
 	case 'f':
 		return vm.LFalse, d.literal("false")
 	case 'n':
-		return sandbox().null, d.literal("null")
+		return null, d.literal("null")
 	}
 	if d.at >= len(d.in) {
 		return nil, d.errorf("unexpected end of JSON")
@@ -280,12 +284,12 @@ func (d *decoder) array(depth int) (*vm.LTable, error) {
 	if d.peek() == ']' {
 		d.at++
 		t := vm.NewTable(0, 0)
-		t.Metatable = sandbox().arrayMeta
-		meterOf(d.call.l).Made(tableBytes)
+		markArray(t)
+		d.meter.Made(tableBytes)
 		return t, nil
 	}
 	t := vm.NewTable(4, 0) // the machine would begin with 32
-	t.Metatable = sandbox().arrayMeta
+	markArray(t)
 	err := d.elements(t, depth)
 	d.meter.Made(tableBytes + t.Footprint().Since(vm.Footprint{}))
 	return t, err

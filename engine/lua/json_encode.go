@@ -17,11 +17,19 @@ import (
 // encoder writes Lua values as JSON. It reads tables raw, so that nothing of
 // the script runs.
 type encoder struct {
-	meter *meter
-	nodes int    // values that may still be written
-	base  int    // where this encoder's output begins in dst
-	limit int    // bytes of output at most
-	over  string // what is too large then: "the results"
+	// Base is where this encoder's output begins in dst.
+	Base int
+
+	store *store
+	meter *vm.Meter // the store's
+	nodes int       // values that may still be written
+	limit int       // bytes of output at most
+	over  string    // what is too large then: "the results"
+}
+
+// newEncoder returns an encoder for at most limit bytes, which are over if there are more: "the results".
+func newEncoder(s *store, limit int, over string) encoder {
+	return encoder{store: s, meter: s.meter, nodes: maxNodes, limit: limit, over: over}
 }
 
 // errInterrupted ends encoding when the meter is spent.
@@ -51,7 +59,7 @@ func in(err error, member string) error {
 // fail turns an error of value into one for the caller; what names the value.
 func (e *encoder) fail(err error, what string) *script.Error {
 	if errors.Is(err, errInterrupted) {
-		return e.meter.stopError()
+		return e.store.owner.Stopped()
 	}
 	failed, ok := errors.AsType[*encodeError](err)
 	if !ok {
@@ -97,7 +105,7 @@ func (e *encoder) value(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 		}
 		return e.table(dst, v, depth)
 	}
-	if v == vm.LValue(sandbox().null) {
+	if v == vm.LValue(null) {
 		return e.room(append(dst, "null"...))
 	}
 	what := valueName(v)
@@ -113,7 +121,7 @@ func (e *encoder) tooMany() error {
 
 // room refuses output that has become too large.
 func (e *encoder) room(dst []byte) ([]byte, error) {
-	if len(dst)-e.base > e.limit {
+	if len(dst)-e.Base > e.limit {
 		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
 	}
 	return dst, nil
@@ -121,7 +129,7 @@ func (e *encoder) room(dst []byte) ([]byte, error) {
 
 // add appends s if there is room.
 func (e *encoder) add(dst []byte, s string) ([]byte, error) {
-	if len(dst)-e.base+len(s) > e.limit {
+	if len(dst)-e.Base+len(s) > e.limit {
 		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
 	}
 	return append(dst, s...), nil
@@ -158,7 +166,7 @@ const (
 
 // arrayLen returns the length of t as an array, or -1 if it is an object.
 func (e *encoder) arrayLen(t *vm.LTable) (int, error) {
-	marked := t.Metatable == sandbox().arrayMeta
+	marked := t.Metatable == arrayMark
 	if names, only := t.OnlyNames(); !marked && only {
 		return -1, e.spend(min(names, 1)) // as of most tables
 	}
@@ -251,17 +259,6 @@ func (e *encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error
 	return dst, nil
 }
 
-// keyText is k for an error message.
-func keyText(k vm.LValue) string {
-	switch k := k.(type) {
-	case vm.LString:
-		return hostapi.KeyText(string(k))
-	case vm.LNumber:
-		return numeral.Format(float64(k))
-	}
-	return valueName(k)
-}
-
 // appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
 // other numbers with as many digits as bring them back exactly.
 func appendJSONNumber(dst []byte, f float64) []byte {
@@ -294,7 +291,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 
 // piece writes a part of a text.
 func (e *encoder) piece(dst []byte, s string) ([]byte, error) {
-	if len(dst)-e.base+len(s) > e.limit {
+	if len(dst)-e.Base+len(s) > e.limit {
 		return e.add(dst, s) // which is refused
 	}
 	start := 0

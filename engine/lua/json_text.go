@@ -51,7 +51,7 @@ func (d *decoder) number() (vm.LValue, error) {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		return vm.LNumber(n), err
 	}
-	return vm.LNumber(numeral.Decimal(&d.meter.Meter, digits)), nil
+	return vm.LNumber(numeral.Decimal(d.meter, digits)), nil
 }
 
 // digitsOfNumber checks the number at d.at and returns its text.
@@ -86,11 +86,11 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 		if !d.digits() {
 			return "", false, d.errorf("malformed number")
 		}
-		magnitude += numeral.Exponent(&d.meter.Meter, d.in[begin:d.at])
+		magnitude += numeral.Exponent(d.meter, d.in[begin:d.at])
 	}
 	text = d.in[start:d.at]
 	const surelyFits = 308
-	if magnitude > surelyFits && math.IsInf(numeral.Decimal(&d.meter.Meter, text), 0) {
+	if magnitude > surelyFits && math.IsInf(numeral.Decimal(d.meter, text), 0) {
 		return "", false, d.errorf("number out of range")
 	}
 	d.rough = d.rough || !isPlainNumber(text, integer)

@@ -17,9 +17,9 @@ func jsonFunctions() map[string]vm.LGFunction {
 // returns it.
 func jsonArray(l *vm.LState) int {
 	if l.GetTop() == 0 {
-		meterOf(l).make(l, tableBytes)
-		t := newTable()
-		t.Metatable = sandbox().arrayMeta
+		allocate(l, tableBytes)
+		t := &vm.LTable{}
+		markArray(t)
 		l.Push(t)
 		return 1
 	}
@@ -27,13 +27,13 @@ func jsonArray(l *vm.LState) int {
 	if t.Metatable != nil && !isMarked(t) {
 		argError(l, 1, "a table with a metatable cannot become an array")
 	}
-	t.Metatable = sandbox().arrayMeta
+	markArray(t)
 	l.SetTop(1)
 	return 1
 }
 
 func jsonDecode(l *vm.LState) int {
-	d := newDecoder(callOf(l))
+	d := newDecoder(&bindingOf(l).JSON)
 	v, err := d.value(argString(l, 1))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
@@ -43,24 +43,20 @@ func jsonDecode(l *vm.LState) int {
 	return 1
 }
 
-// jsonBytesPerInstruction is how many bytes of JSON are decoded for one
-// instruction: a short value takes about as long as one.
-const jsonBytesPerInstruction = 4
-
 func jsonEncode(l *vm.LState) int {
 	v := argAny(l, 1)
-	m := meterOf(l)
-	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the values"}
+	c := bindingOf(l)
+	e := newEncoder(&c.JSON, c.Host.StringBytes, "the values")
 	buf, err := e.value(nil, v, 0)
 	if err != nil {
-		m.makeString(l, len(buf)) // in vain
+		allocateString(l, len(buf)) // in vain
 		failed := e.fail(err, "the value")
 		if failed.Kind == script.Limit {
 			raise(l, failed)
 		}
 		l.RaiseError("%s", failed.Message)
 	}
-	m.makeString(l, len(buf))
+	allocateString(l, len(buf))
 	l.Push(stringOf(buf))
 	return 1
 }

@@ -41,7 +41,7 @@ func kubeResourceAdd(l *vm.LState) int {
 		sum.Add(q)
 	}
 	text := sum.String()
-	meterOf(l).makeString(l, len(text))
+	allocateString(l, len(text))
 	l.Push(vm.LString(text))
 	return 1
 }
@@ -129,10 +129,10 @@ type podTemplate struct {
 
 // argPodTemplate reads the first argument.
 func argPodTemplate(l *vm.LState) *podTemplate {
-	m := meterOf(l)
-	e := encoder{meter: m, nodes: maxNodes, limit: m.limits.StringBytes, over: "the template"}
+	c := bindingOf(l)
+	e := newEncoder(&c.JSON, c.Host.StringBytes, "the template")
 	text, err := e.value(nil, argTable(l), 0)
-	m.makeString(l, len(text))
+	allocateString(l, len(text))
 	if err != nil {
 		raise(l, e.fail(err, "the template"))
 	}
@@ -184,8 +184,8 @@ func pushJSON(l *vm.LState, value any) int {
 	if err != nil {
 		l.RaiseError("the result has no JSON: %s", err.Error())
 	}
-	meterOf(l).makeString(l, len(text))
-	d := newDecoder(callOf(l))
+	allocateString(l, len(text))
+	d := newDecoder(&bindingOf(l).JSON)
 	v, err := d.value(string(text))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {

@@ -28,7 +28,7 @@ func kvJSON(l *vm.LState) int {
 		l.Push(vm.LNil)
 		return 1
 	}
-	d := newDecoder(callOf(l))
+	d := newDecoder(&bindingOf(l).JSON)
 	v, problem := d.value(string(stringOf(content)))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if problem != nil {
@@ -43,7 +43,7 @@ func kvKeys(l *vm.LState) int {
 	keys, err := hostOf(l).Keys(optString(l, 1, ""), optString(l, 2, ""))
 	check(l, err)
 	t := vm.NewTable(len(keys), 0)
-	t.Metatable = sandbox().arrayMeta
+	markArray(t)
 	for _, key := range keys {
 		t.Append(vm.LString(key))
 	}

@@ -13,11 +13,12 @@ import (
 //
 // The text was checked from end to end before, so that reading it cannot fail.
 type lazyObject struct {
-	// LTable is what scripts hold. As long as its metatable is the sandbox's lazyMeta, it is empty and
+	// LTable is what scripts hold. As long as its metatable is lazyMark, it is empty and
 	// members count.
 	vm.LTable
 
 	extent
+	store   *store // of the call
 	text    string // all of the JSON
 	depth   int
 	opened  bool // a member that is a table was handed out
@@ -43,7 +44,7 @@ type extent struct {
 type member struct {
 	name  string
 	start int32     // of the value in the text
-	inner int32     // where call.inner has the object that is the value, from 1; or 0
+	inner int32     // where store.inner has the object that is the value, from 1; or 0
 	value vm.LValue // once it was asked for
 }
 
@@ -61,9 +62,15 @@ const lazyBytesPerInstruction = 16
 // lazyMembers is up to how many members are searched one by one.
 const lazyMembers = 32
 
+// What lazy objects and their members take, in bytes.
+const (
+	lazyBytes   = 280
+	memberBytes = 140
+)
+
 // lazyOf returns the lazy object that t is, or nil.
 func lazyOf(t *vm.LTable) *lazyObject {
-	if t.Lazy == nil || t.Metatable != sandbox().lazyMeta {
+	if t.Lazy == nil || t.Metatable != lazyMark {
 		return nil
 	}
 	o, _ := t.Lazy.(*lazyObject)
@@ -71,32 +78,39 @@ func lazyOf(t *vm.LTable) *lazyObject {
 }
 
 // Member is vm.Lazy's.
-func (o *lazyObject) Member(l *vm.LState, name string) vm.LValue {
-	if o.Metatable != sandbox().lazyMeta || len(o.members) > lazyMembers {
+func (o *lazyObject) Member(_ *vm.LState, name string) vm.LValue {
+	if o.Metatable != lazyMark || len(o.members) > lazyMembers {
 		return nil
 	}
-	v := o.get(callOf(l), name)
+	v := o.get(name)
 	if vm.IsNil(v) && isDerived(name) {
 		return nil // lazyIndex may raise errors
 	}
 	return v
 }
 
+// count returns how many members there are.
+func (o *lazyObject) count() int { return len(o.members) }
+
+// name returns the name of the i-th member.
+func (o *lazyObject) name(i int) string { return o.members[i].name }
+
 // settle makes t a plain table if it is a lazy one.
-func settle(c *call, t *vm.LTable) {
+func settle(t *vm.LTable) {
 	o := lazyOf(t)
 	if o == nil {
 		return
 	}
+	c := o.store
 	*t = *vm.NewTable(0, len(o.members))
 	for i := range o.members {
-		if i%vm.Skipped == vm.Skipped-1 && !meterOf(c.l).Pay(0) {
+		if i%vm.Skipped == vm.Skipped-1 && !c.meter.Pay(0) {
 			break // the call is over
 		}
-		name, value := o.members[i].name, o.valueAt(c, i)
+		name, value := o.members[i].name, o.valueAt(i)
 		switch isNull := vm.IsNil(value); {
 		case isNull && o.nulls == nil:
-			o.nulls = newTable()
+			o.nulls = &vm.LTable{}
 			fallthrough
 		case isNull:
 			o.nulls.RawSetString(name, vm.LTrue)
@@ -107,18 +121,18 @@ func settle(c *call, t *vm.LTable) {
 	}
 	switch {
 	case o.nulls != nil:
-		t.Metatable, t.Lazy = sandbox().nullsMeta, o
-		meterOf(c.l).Made(tableBytes + o.nulls.Footprint().Since(vm.Footprint{}))
-	case c.isFirst(t) && headersOf(c) != nil:
-		t.Metatable = sandbox().requestMeta
+		t.Metatable, t.Lazy = nullsMark, o
+		c.meter.Made(tableBytes + o.nulls.Footprint().Since(vm.Footprint{}))
+	case c.owner.IsRequest(t):
+		t.Metatable = requestMark
 	}
-	meterOf(c.l).Made(t.Footprint().Since(vm.Footprint{}))
+	c.meter.Made(t.Footprint().Since(vm.Footprint{}))
 	o.members, o.text = nil, ""
 }
 
 // nullsOf returns the table whose keys are the names of the null members of t; nil if t has none, or is lazy.
 func nullsOf(t *vm.LTable) *vm.LTable {
-	if t.Lazy == nil || t.Metatable != sandbox().nullsMeta {
+	if t.Lazy == nil || t.Metatable != nullsMark {
 		return nil
 	}
 	return t.Lazy.(*lazyObject).nulls // only settle gives a table this metatable
@@ -130,19 +144,29 @@ func nullsNewIndex(l *vm.LState) int {
 	return 0
 }
 
+// setRaw is t[key] = v of a builtin; it refuses nil and NaN.
+func setRaw(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
+	if nulls := nullsOf(t); nulls != nil {
+		if name, ok := key.(vm.LString); ok {
+			nulls.RawSetString(string(name), vm.LNil)
+		}
+	}
+	l.Set(t, key, v)
+}
+
 // get returns the member with the name; nil if there is none. If a name occurs
 // twice, the last one counts.
-func (o *lazyObject) get(c *call, name string) vm.LValue {
+func (o *lazyObject) get(name string) vm.LValue {
 	for i := len(o.members) - 1; i >= 0; i-- {
 		if o.members[i].name == name {
-			return o.valueAt(c, i)
+			return o.valueAt(i)
 		}
 	}
 	return vm.LNil
 }
 
 // valueAt returns the value of the i-th member, the same each time. It is nil if the member is null.
-func (o *lazyObject) valueAt(c *call, i int) vm.LValue {
+func (o *lazyObject) valueAt(i int) vm.LValue {
 	m := &o.members[i]
 	if m.value != nil {
 		return m.value
@@ -151,20 +175,20 @@ func (o *lazyObject) valueAt(c *call, i int) vm.LValue {
 		return vm.LNil
 	}
 	if m.inner > 0 {
-		in := &c.inner[m.inner-1]
-		m.value = &newLazy(c, o.text, o.depth+1, in.extent, in.members).LTable
+		in := &o.store.inner[m.inner-1]
+		m.value = &newLazy(o.store, o.text, o.depth+1, in.extent, in.members).LTable
 		o.opened = true
 		return m.value
 	}
 	// What is in a table is read again at each level above it that is asked for.
-	d := newDecoder(c)
+	d := newDecoder(o.store)
 	d.rate, d.in, d.at, d.paid = lazyBytesPerInstruction, o.text, int(m.start), int(m.start)
 	v, err := d.any(o.depth + 1)
 	if err == nil {
 		err = d.pay()
 	}
 	if err != nil {
-		if d.meter.reason == running {
+		if o.store.owner.Stopped() == nil {
 			panic(err) // the text was checked before
 		}
 		return vm.LNil // the call is over
@@ -185,13 +209,13 @@ func lazyIndex(l *vm.LState) int {
 	switch {
 	case !ok:
 	case len(o.members) > lazyMembers:
-		settle(callOf(l), t)
+		settle(t)
 		value = t.RawGetString(string(name))
 	default:
-		value = o.get(callOf(l), string(name))
+		value = o.get(string(name))
 	}
 	if value == vm.LNil && isDerived(string(name)) {
-		value = derivedOf(l, t, string(name))
+		value = o.store.owner.Derived(l, t, string(name))
 	}
 	l.Push(value)
 	return 1
@@ -200,25 +224,25 @@ func lazyIndex(l *vm.LState) int {
 // lazyNewIndex is __newindex of lazy objects.
 func lazyNewIndex(l *vm.LState) int {
 	t := l.Get(1).(*vm.LTable)
-	settle(callOf(l), t)
+	settle(t)
 	setRaw(l, t, l.Get(2), l.Get(3))
 	return 0
 }
 
-func newLazy(c *call, text string, depth int, e extent, members []member) *lazyObject {
-	o := &lazyObject{text: text, depth: depth, extent: e, members: members}
-	o.Metatable, o.Lazy = sandbox().lazyMeta, o
-	meterOf(c.l).Made(lazyBytes + memberBytes*len(members))
+func newLazy(c *store, text string, depth int, e extent, members []member) *lazyObject {
+	o := &lazyObject{store: c, text: text, depth: depth, extent: e, members: members}
+	o.Metatable, o.Lazy = lazyMark, o
+	c.meter.Made(lazyBytes + memberBytes*len(members))
 	return o
 }
 
 // lazy decodes the object at d.at into a lazy one.
 func (d *decoder) lazy(depth int) (*vm.LTable, error) {
-	first := len(d.call.members)
+	first := len(d.store.members)
 	e, err := d.extent(depth, keepMembers)
 	// Of its own from here on: what others append must not reach into it.
-	members := d.call.members[first:len(d.call.members):len(d.call.members)]
-	return &newLazy(d.call, d.in, depth, e, members).LTable, err
+	members := d.store.members[first:len(d.store.members):len(d.store.members)]
+	return &newLazy(d.store, d.in, depth, e, members).LTable, err
 }
 
 // inner checks the object at d.at, which is the value of the last member, and keeps
@@ -227,12 +251,12 @@ func (d *decoder) inner(depth int) error {
 	if err := d.count(); err != nil {
 		return err
 	}
-	c := d.call
+	c := d.store
 	last, first := &c.members[len(c.members)-1], len(c.innerMembers)
 	e, err := d.extent(depth, keepInner)
 	c.inner = append(c.inner, innerObject{e, c.innerMembers[first:len(c.innerMembers):len(c.innerMembers)]})
 	last.inner = int32(len(c.inner))
-	meterOf(c.l).Made(innerBytes + memberBytes*(len(c.innerMembers)-first))
+	c.meter.Made(innerBytes + memberBytes*(len(c.innerMembers)-first))
 	return err
 }
 
@@ -252,8 +276,8 @@ type keep uint8
 
 const (
 	keepNone    keep = iota
-	keepMembers      // they go to call.members, and those of their objects to call.innerMembers
-	keepInner        // they go to call.innerMembers
+	keepMembers      // they go to store.members, and those of their objects to store.innerMembers
+	keepInner        // they go to store.innerMembers
 )
 
 // members checks the object at d.at.
@@ -265,9 +289,9 @@ func (d *decoder) members(depth int, keep keep) error {
 		d.at++
 		return nil
 	}
-	mark := len(d.call.names)
+	mark := len(d.store.names)
 	err := d.membersFrom(mark, depth, keep)
-	d.call.names = d.call.names[:mark]
+	d.store.names = d.store.names[:mark]
 	return err
 }
 
@@ -285,9 +309,9 @@ func (d *decoder) membersFrom(mark, depth int, keep keep) error {
 		}
 		switch keep {
 		case keepMembers:
-			d.call.members = append(d.call.members, member{name: name, start: int32(d.at)})
+			d.store.members = append(d.store.members, member{name: name, start: int32(d.at)})
 		case keepInner:
-			d.call.innerMembers = append(d.call.innerMembers, member{name: name, start: int32(d.at)})
+			d.store.innerMembers = append(d.store.innerMembers, member{name: name, start: int32(d.at)})
 		}
 		if keep == keepMembers && d.peek() == '{' {
 			err = d.inner(depth + 1)
@@ -317,7 +341,7 @@ func (d *decoder) note(seen uint64, mark int, at span32) uint64 {
 	if n := len(name); n > 0 {
 		bit <<= (uint(n)*7 + uint(name[0])*31 + uint(name[n-1])) % 64
 	}
-	names := d.call.names[mark:]
+	names := d.store.names[mark:]
 	if len(names) >= most {
 		d.rough = true
 		return seen
@@ -327,7 +351,7 @@ func (d *decoder) note(seen uint64, mark int, at span32) uint64 {
 			d.rough = d.rough || d.in[known.start:known.end] == name
 		}
 	}
-	d.call.names = append(d.call.names, at)
+	d.store.names = append(d.store.names, at)
 	return seen | bit
 }
 
@@ -409,7 +433,7 @@ func isPlainNumber(text string, integer bool) bool {
 // lazyObject writes a lazy object: as it stands if nothing of it can have changed.
 func (e *encoder) lazyObject(dst []byte, o *lazyObject, depth int) ([]byte, error) {
 	if o.opened || !o.plain || depth+o.deepest-o.depth >= maxDepth {
-		settle(e.meter.call, &o.LTable)
+		settle(&o.LTable)
 		return e.object(dst, &o.LTable, depth)
 	}
 	if e.nodes -= o.values; e.nodes < 0 {

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
@@ -59,7 +58,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 		return value
 	case c.required == nil:
 		c.required = map[string]vm.LValue{}
-		meterOf(l).make(l, requiredBytes)
+		allocate(l, requiredBytes)
 	}
 	c.required[t.name] = nil
 	defer func() {
@@ -67,7 +66,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 			delete(c.required, t.name)
 		}
 	}()
-	meterOf(l).make(l, closureBytes+tableBytes)
+	allocate(l, vm.ClosureBytes+vm.TableBytes)
 	l.Push(&vm.LFunction{Proto: t.Proto, Env: environment(c, &t.Compiled)})
 	l.Call(0, 1)
 	value = l.Get(-1)
@@ -77,21 +76,4 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 	}
 	c.required[t.name] = value
 	return value
-}
-
-// libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
-// library; else "".
-func libraryPosition(text string) string {
-	name, rest, ok := strings.Cut(text, ":")
-	if !ok || !strings.Contains(name, "/") {
-		return ""
-	}
-	if _, err := script.ParseName(name); err != nil {
-		return ""
-	}
-	position, _ := splitPosition(chunkName + ":" + rest)
-	if position == "" {
-		return ""
-	}
-	return name + strings.TrimPrefix(position, chunkName)
 }

@@ -29,7 +29,7 @@ func logAt(level engine.Level) vm.LGFunction {
 			if !ok {
 				typeError(l, 2, "table")
 			}
-			settle(callOf(l), t)
+			settle(t)
 			fields = t
 		}
 		var line hostapi.Line
@@ -50,8 +50,7 @@ func addValue(l *vm.LState, line *hostapi.Line, v vm.LValue) {
 }
 
 func addJSON(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
-	m := meterOf(l)
-	e := encoder{meter: m, nodes: maxNodes, limit: hostapi.MaxLine, over: "the values"}
+	e := newEncoder(&bindingOf(l).JSON, hostapi.MaxLine, "the values")
 	text, err := e.value(nil, t, 0)
 	l.Charge(0) // fails here if the budget is why encoding did
 	if err != nil {
@@ -66,7 +65,7 @@ func addFields(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
 	if t == nil {
 		return
 	}
-	m := meterOf(l)
+	m := l.Meter
 	for k, v := m.Next(t, vm.LNil); k != vm.LNil && !line.Full(); k, v = m.Next(t, k) {
 		l.Charge(1)
 		line.Field(keyText(k))

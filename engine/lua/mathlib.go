@@ -138,7 +138,7 @@ func mathRandom(l *vm.LState) int {
 }
 
 func randomFloat(l *vm.LState) float64 {
-	switch own, given := meterOf(l).random, callOf(l).inv.Random; {
+	switch own, given := bindingOf(l).Random, hostOf(l).Random; {
 	case own != nil:
 		return own.Float64()
 	case given != nil:
@@ -149,6 +149,6 @@ func randomFloat(l *vm.LState) float64 {
 
 // mathRandomseed makes random numbers repeatable within this call.
 func mathRandomseed(l *vm.LState) int {
-	meterOf(l).random = rand.New(rand.NewPCG(math.Float64bits(argNumber(l, 1)), 0))
+	bindingOf(l).Random = rand.New(rand.NewPCG(math.Float64bits(argNumber(l, 1)), 0))
 	return 0
 }

@@ -1,9 +1,5 @@
 package lua
 
-import (
-	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
-)
-
 // What a call allocates is counted, by estimates that are rather too high, and a call
 // may allocate leastAllowance and bytesForInstruction for each instruction of its budget,
 // 9 MB by default, but no more than maxAllowance. What it drops counts too, so that neither what lives nor what waits to be
@@ -21,19 +17,6 @@ const leastAllowance = 1 << 20
 // maxAllowance is what a call may allocate at most, however many instructions it has:
 // the highest budgets are for those who compute for long, not for those who fill memory.
 const maxAllowance = 64 << 20
-
-// Sizes of what builtins make, in bytes, as vm has those of what instructions make.
-const (
-	tableBytes    = vm.TableBytes
-	itemBytes     = vm.ItemBytes
-	closureBytes  = vm.ClosureBytes
-	iteratorBytes = 256 // of gmatch
-	stringBytes   = 32  // besides its bytes
-	lazyBytes     = 280
-	memberBytes   = 140
-	errorBytes    = 400
-	deepErrorMore = 900 // if it came from so deep that its trace was cut
-)
 
 // reserve makes some of what may be allocated what may be allocated now.
 func (m *meter) reserve() (bytes int64) {
@@ -79,43 +62,8 @@ func (m *meter) closeAccount(of *accounts, tenant string) {
 // allocatable returns how many bytes the call may still allocate.
 func (m *meter) allocatable() int64 { return m.Memory + m.unused }
 
-// make counts n bytes that are about to be allocated, and stops the script if they
-// are too many.
-func (m *meter) make(l *vm.LState, n int) {
-	if m.Made(n); m.Left < 0 {
-		l.Charge(0)
-	}
-}
-
 // allowance returns the bytes that a call may allocate.
 func (m *meter) allowance() int64 {
 	instructions := int64(min(m.limits.Instructions, maxAllowance))
 	return min(leastAllowance+instructions*bytesForInstruction, maxAllowance)
 }
-
-// setRaw is t[key] = v of a builtin; it refuses nil and NaN.
-func setRaw(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
-	if nulls := nullsOf(t); nulls != nil {
-		if name, ok := key.(vm.LString); ok {
-			nulls.RawSetString(string(name), vm.LNil)
-		}
-	}
-	l.Set(t, key, v)
-}
-
-// errorSize returns how many bytes an error that was caught has cost.
-func errorSize(err *vm.APIError) int {
-	n := errorBytes
-	if err.Cut {
-		n += deepErrorMore
-	}
-	return n
-}
-
-// makeTable counts a table that a builtin is about to hand out.
-func (m *meter) makeTable(l *vm.LState, t *vm.LTable) {
-	m.make(l, tableBytes+t.Footprint().Since(vm.Footprint{}))
-}
-
-// makeString counts a string of n bytes, and what it is put together in.
-func (m *meter) makeString(l *vm.LState, n int) { m.make(l, stringBytes+2*n) }

@@ -31,7 +31,7 @@ func lengthByMeta(l *vm.LState, v vm.LValue) int {
 	}
 	t, ok := v.(*vm.LTable)
 	if !ok {
-		l.RaiseError("attempt to get length of %s", named(l, 1))
+		l.RaiseError("attempt to get length of %s", l.G.Describe(l, 1, l.Get(1), nil))
 	}
 	l.Push(vm.LNumber(border(t)))
 	return 1
@@ -54,7 +54,7 @@ func operatorConcat(l *vm.LState) int {
 			return concatByMeta(l, n)
 		}
 	}
-	meterOf(l).capString(l, least) // before it is put together
+	capString(l, least) // before it is put together
 	t := newText(l, least+most)
 	for i := 1; i <= n; i++ {
 		t.addValue(l.Get(i))
@@ -103,7 +103,7 @@ func concatByMeta(l *vm.LState, n int) int {
 			if isText(left) {
 				culprit = i + 1
 			}
-			l.RaiseError("attempt to concatenate %s", named(l, culprit))
+			l.RaiseError("attempt to concatenate %s", l.G.Describe(l, culprit, l.Get(culprit), nil))
 		}
 		l.Push(fn)
 		l.Push(left)
@@ -119,14 +119,13 @@ func concatByMeta(l *vm.LState, n int) int {
 // operatorArg makes the table that functions with "..." find as arg.
 func operatorArg(l *vm.LState) int {
 	n := l.GetTop()
-	m := meterOf(l)
 	l.Charge(n)
 	t := vm.NewTable(n, 1)
 	for i := 1; i <= n; i++ {
 		t.RawSetInt(i, l.Get(i))
 	}
 	t.RawSetString("n", vm.LNumber(n))
-	m.makeTable(l, t)
+	allocateTable(l, t)
 	l.Push(t)
 	return 1
 }

@@ -23,8 +23,8 @@ func osFunctions() map[string]vm.LGFunction {
 
 // osClock returns the seconds since the call began.
 func osClock(l *vm.LState) int {
-	elapsed := time.Since(meterOf(l).started)
-	if callOf(l).inv.Clock != nil {
+	elapsed := time.Since(bindingOf(l).Started)
+	if hostOf(l).Clock != nil {
 		elapsed = 0 // it stands still
 	}
 	l.Push(vm.LNumber(elapsed.Seconds()))
@@ -86,7 +86,7 @@ func osDate(l *vm.LState) int {
 	}
 	if strings.HasPrefix(format, "*t") {
 		t := dateTable(date)
-		meterOf(l).makeTable(l, t)
+		allocateTable(l, t)
 		l.Push(t)
 		return 1
 	}
@@ -109,7 +109,7 @@ func osDate(l *vm.LState) int {
 }
 
 func dateTable(date time.Time) *vm.LTable {
-	t := newTable()
+	t := &vm.LTable{}
 	for _, field := range []struct {
 		name  string
 		value int

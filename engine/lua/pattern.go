@@ -29,7 +29,6 @@ const noMatch = -1
 // lstrlib.c, and charges an instruction for each step.
 type matcher struct {
 	l       *vm.LState
-	meter   *meter
 	src     string
 	pattern string
 

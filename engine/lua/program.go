@@ -110,8 +110,9 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program, c.inv = p, inv
-	c.host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
-	d := newDecoder(c)
+	c.Patterns, c.Started = &p.engine.patterns, s.meter.started
+	c.Host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
+	d := newDecoder(&c.JSON)
 	if p.decodesConfig {
 		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))
 		if err != nil {
@@ -124,6 +125,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		c.env = environment(c, &p.Compiled)
 	}
 	if p.entrypoint == "" {
+		c.Globals = c.env
 		return p.setGlobals(s, &d, inv.Args)
 	}
 	for i, arg := range inv.Args {
@@ -131,7 +133,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		if err != nil {
 			return s.meter.invalid(fmt.Sprintf("args[%d]", i), err)
 		}
-		c.args = append(c.args, v)
+		c.Args = append(c.Args, v)
 	}
 	return nil
 }
@@ -184,11 +186,11 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 			return s.meter.invalid("args[0]", err)
 		}
 		o := lazyOf(globals)
-		for i := range o.members {
+		for i := range o.count() {
 			if i%vm.Skipped == vm.Skipped-1 && !s.meter.Pay(0) {
 				return s.meter.stopError()
 			}
-			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))
+			s.call.env.RawSetString(o.name(i), o.valueAt(i))
 		}
 		return nil
 	}
@@ -197,8 +199,8 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 
 // collect appends the results of the call to res.
 func (p *program) collect(s *state, res *engine.Result) error {
-	e := encoder{meter: &s.meter, nodes: maxNodes, limit: s.meter.limits.ResultBytes, over: "the results"}
-	e.base = res.Bytes()
+	e := newEncoder(&s.call.JSON, s.meter.limits.ResultBytes, "the results")
+	e.Base = res.Bytes()
 	for i := range s.l.GetTop() {
 		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1), 0) })
 		if err != nil {

@@ -24,8 +24,8 @@ func reFunctions() map[string]vm.LGFunction {
 
 // argPattern returns the second argument, compiled.
 func argPattern(l *vm.LState) *hostapi.Pattern {
-	c := callOf(l)
-	p, err := c.host.Pattern(&c.program.engine.patterns, argString(l, 2))
+	c := bindingOf(l)
+	p, err := c.Host.Pattern(c.Patterns, argString(l, 2))
 	check(l, err, "s", "pattern")
 	return p
 }
@@ -41,7 +41,7 @@ func reEscape(l *vm.LState) int {
 	s := argString(l, 1)
 	t := newText(l, len(s))
 	for at := 0; at < len(s); {
-		to := t.meter.piece(l, at, len(s))
+		to := piece(l, at, len(s))
 		t.add(regexp.QuoteMeta(s[at:to]))
 		at = to
 	}
@@ -173,12 +173,12 @@ func (r *replacement) replace(s string, at []int) {
 		r.expand(string(with), s, at)
 		return
 	case *vm.LFunction:
-		r.l.Push(with)
-		r.l.Call(pushGroups(r.l, r.pattern, s, at), 1)
-		value = r.l.Get(-1)
-		r.l.Pop(1)
+		r.L.Push(with)
+		r.L.Call(pushGroups(r.L, r.pattern, s, at), 1)
+		value = r.L.Get(-1)
+		r.L.Pop(1)
 	default:
-		value = r.l.GetTable(with, groupOf(s, at, min(1, r.pattern.Groups())))
+		value = r.L.GetTable(with, groupOf(s, at, min(1, r.pattern.Groups())))
 	}
 	switch {
 	case isText(value):
@@ -186,7 +186,7 @@ func (r *replacement) replace(s string, at []int) {
 	case vm.LVIsFalse(value):
 		r.add(s[at[0]:at[1]])
 	default:
-		r.l.RaiseError("invalid replacement value (a %s)", valueName(value))
+		r.L.RaiseError("invalid replacement value (a %s)", valueName(value))
 	}
 }
 
@@ -199,7 +199,7 @@ func (r *replacement) expand(with, s string, at []int) {
 			return
 		}
 		if rest == "" {
-			r.l.RaiseError("%s", "malformed replacement (ends with '%')")
+			r.L.RaiseError("%s", "malformed replacement (ends with '%')")
 		}
 		with = rest[1:]
 		group := int(rest[0]) - '0'
@@ -208,11 +208,11 @@ func (r *replacement) expand(with, s string, at []int) {
 			r.addByte('%')
 			continue
 		case group < 0 || group > 9:
-			r.l.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
+			r.L.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
 		case group == 1 && r.pattern.Groups() == 0:
 			group = 0
 		case group > r.pattern.Groups():
-			r.l.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.Groups())
+			r.L.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.Groups())
 		}
 		if at[2*group] >= 0 {
 			r.add(s[at[2*group]:at[2*group+1]])

@@ -19,14 +19,9 @@ type box struct {
 
 	withoutMeta    *vm.LTable // envMeta and bareEnv where there are no coroutines
 	withoutBareEnv *vm.LTable
-	without        *vm.LTable // base where there are no coroutines
-	strings        *vm.LTable // members of the library
-	stringMeta     *vm.LTable // of strings
-	arrayMeta      *vm.LTable // marks a table as a JSON array
-	lazyMeta       *vm.LTable // marks a table as a lazy object
-	requestMeta    *vm.LTable // marks a table as a request that was lazy
-	nullsMeta      *vm.LTable // marks a table that was lazy and has null members; it may be a request
-	null           *vm.LUserData
+	without        *vm.LTable    // base where there are no coroutines
+	strings        *vm.LTable    // members of the library
+	stringMeta     *vm.LTable    // of strings
 	kube           *vm.LUserData // the library, which scripts get by require alone
 	names          map[*vm.LFunction]string
 
@@ -34,9 +29,6 @@ type box struct {
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*vm.LFunction
 }
-
-// library is what the userdata of a library holds.
-type library struct{ members *vm.LTable }
 
 var shared struct {
 	once sync.Once
@@ -51,14 +43,8 @@ func sandbox() *box {
 
 func newBox() *box {
 	b := &box{
-		base:      newTable(),
-		arrayMeta: newTable(),
-		lazyMeta:  newTable(),
-		null:      &vm.LUserData{},
-		names:     make(map[*vm.LFunction]string),
-
-		requestMeta: newTable(),
-		nullsMeta:   newTable(),
+		base:  &vm.LTable{},
+		names: make(map[*vm.LFunction]string),
 
 		ipairsNext:  builtin(baseIpairsNext),
 		pairsNext:   builtin(baseNext),
@@ -70,15 +56,9 @@ func newBox() *box {
 		},
 	}
 	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
-	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
-	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
-	b.requestMeta.RawSetString("__index", builtin(requestIndex))
-	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
-	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
 	b.envMeta = protected(b.base)
-	b.bareEnv = newTable()
+	b.bareEnv = &vm.LTable{}
 	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
-	b.null.Metatable = b.nullMeta()
 	b.fill(b.base, "", baseFunctions())
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
 	b.strings = b.library("string", stringFunctions(), nil)
@@ -86,31 +66,11 @@ func newBox() *box {
 	b.library("table", tableFunctions(), nil)
 	b.library("math", mathFunctions(), mathConstants)
 	b.library("os", osFunctions(), nil)
-	b.library("json", jsonFunctions(), map[string]vm.LValue{"null": b.null})
+	b.library("json", jsonFunctions(), map[string]vm.LValue{"null": null})
 	b.addAPI()
 	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
 	b.addCoroutines()
 	return b
-}
-
-// newTable returns an empty table.
-func newTable() *vm.LTable { return &vm.LTable{} }
-
-// protected returns a metatable that finds members in index, and that scripts
-// can neither read nor replace.
-func protected(index *vm.LTable) *vm.LTable {
-	meta := newTable()
-	meta.RawSetString("__index", index)
-	meta.RawSetString("__metatable", vm.LFalse)
-	return meta
-}
-
-// noEnv is the environment of builtins, which use none.
-var noEnv = newTable()
-
-// builtin returns fn as a function for scripts.
-func builtin(fn vm.LGFunction) *vm.LFunction {
-	return &vm.LFunction{IsG: true, Env: noEnv, GFunction: fn}
 }
 
 // fill adds functions to t, sorted by name.
@@ -152,7 +112,7 @@ func (b *box) library(name string, functions map[string]vm.LGFunction, values ma
 
 // newLibrary returns a library and its members.
 func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) (*vm.LTable, *vm.LUserData) {
-	members := newTable()
+	members := &vm.LTable{}
 	b.fill(members, name+".", functions)
 	for key, value := range values {
 		members.RawSetString(key, value)
@@ -163,14 +123,4 @@ func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values
 		return 0
 	}))
 	return members, &vm.LUserData{Value: library{members}, Metatable: meta}
-}
-
-func (b *box) nullMeta() *vm.LTable {
-	meta := newTable()
-	meta.RawSetString("__metatable", vm.LFalse)
-	meta.RawSetString("__tostring", builtin(func(l *vm.LState) int {
-		l.Push(vm.LString("null"))
-		return 1
-	}))
-	return meta
 }

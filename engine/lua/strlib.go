@@ -26,6 +26,9 @@ func stringFunctions() map[string]vm.LGFunction {
 	}
 }
 
+// iteratorBytes is what the iterator of gmatch takes.
+const iteratorBytes = 256
+
 // span translates Lua's positions, from 1 and negative from the end, into
 // offsets of Go.
 func span(n, first, last int) (int, int) {
@@ -81,10 +84,10 @@ func stringLen(l *vm.LState) int {
 
 // mapBytes pushes the string argument with each byte replaced.
 func mapBytes(l *vm.LState, replace func(byte) byte) int {
-	s, m := argString(l, 1), meterOf(l)
-	buf := m.room(l, len(s))
+	s := argString(l, 1)
+	buf := room(l, len(s))
 	for at := 0; at < len(s); {
-		to := m.piece(l, at, len(s))
+		to := piece(l, at, len(s))
 		for ; at < to; at++ {
 			buf[at] = replace(s[at])
 		}
@@ -118,7 +121,7 @@ func stringRep(l *vm.LState) int {
 		l.Push(vm.LString(""))
 		return 1
 	}
-	if most := meterOf(l).limits.StringBytes; n > most+1 { // or the product might not fit
+	if most := bindingOf(l).Host.StringBytes; n > most+1 { // or the product might not fit
 		raiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, most)
 	}
 	t := newText(l, n*len(s)+(n-1)*len(separator))
@@ -128,10 +131,10 @@ func stringRep(l *vm.LState) int {
 }
 
 func stringReverse(l *vm.LState) int {
-	s, m := argString(l, 1), meterOf(l)
-	buf := m.room(l, len(s))
+	s := argString(l, 1)
+	buf := room(l, len(s))
 	for at := 0; at < len(s); {
-		to := m.piece(l, at, len(s))
+		to := piece(l, at, len(s))
 		for ; at < to; at++ {
 			buf[len(s)-1-at] = s[at]
 		}
@@ -159,8 +162,8 @@ func find(l *vm.LState, positions bool) int {
 		start += len(s) + 1
 	}
 	start = min(max(start-1, 0), len(s))
-	m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
-	if positions && (vm.LVAsBool(l.Get(4)) || !m.meter.hasAny(l, pattern, "^$*+?.([%-")) {
+	m := matcher{l: l, src: s, pattern: pattern}
+	if positions && (vm.LVAsBool(l.Get(4)) || !hasAny(l, pattern, "^$*+?.([%-")) {
 		return findPlain(l, s, pattern, start)
 	}
 	p := 0
@@ -189,7 +192,7 @@ func find(l *vm.LState, positions bool) int {
 }
 
 func findPlain(l *vm.LState, s, text string, start int) int {
-	at := meterOf(l).indexOf(l, s[start:], text)
+	at := indexOf(l, s[start:], text)
 	if at < 0 {
 		l.Push(vm.LNil)
 		return 1
@@ -201,10 +204,10 @@ func findPlain(l *vm.LState, s, text string, start int) int {
 
 func stringGmatch(l *vm.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
-	meterOf(l).make(l, iteratorBytes)
+	allocate(l, iteratorBytes)
 	start := 0
 	l.Push(builtin(func(l *vm.LState) int {
-		m := matcher{l: l, meter: meterOf(l), src: s, pattern: pattern}
+		m := matcher{l: l, src: s, pattern: pattern}
 		for ; start <= len(s); start++ {
 			m.step()
 			end := m.matchAt(start, 0)
@@ -235,7 +238,7 @@ func stringGsub(l *vm.LState) int {
 		argError(l, 3, "string/function/table expected")
 	}
 	g := substitution{
-		matcher:     matcher{l: l, meter: meterOf(l), src: s, pattern: pattern},
+		matcher:     matcher{l: l, src: s, pattern: pattern},
 		text:        newText(l, 0),
 		replacement: replacement,
 	}

@@ -80,7 +80,7 @@ func tableRemove(l *vm.LState) int {
 
 func tableMaxn(l *vm.LState) int {
 	t := argTable(l)
-	m := meterOf(l)
+	m := l.Meter
 	highest := vm.LNumber(0)
 	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
 		l.Charge(1)
@@ -100,15 +100,14 @@ func tableSort(l *vm.LState) int {
 	if l.Get(2) != vm.LNil {
 		less = argFunction(l, 2)
 	}
-	m := meterOf(l)
 	n := border(t)
-	m.make(l, itemBytes*n)
+	allocate(l, vm.ItemBytes*n)
 	values := make([]vm.LValue, n)
 	for i := range values {
 		l.Charge(1)
 		values[i] = t.RawGetInt(i + 1)
 	}
-	sort.Sort(&sorter{l: l, meter: m, values: values, less: less})
+	sort.Sort(&sorter{l: l, values: values, less: less})
 	for i, v := range values {
 		l.Charge(0)
 		l.Set(t, vm.LNumber(i+1), v) // the comparator may have emptied it
@@ -119,7 +118,6 @@ func tableSort(l *vm.LState) int {
 // sorter sorts values by a script's function, or by "<".
 type sorter struct {
 	l      *vm.LState
-	meter  *meter
 	values []vm.LValue
 	less   *vm.LFunction
 }
@@ -130,7 +128,7 @@ func (s *sorter) Swap(i, j int) { s.values[i], s.values[j] = s.values[j], s.valu
 func (s *sorter) Less(i, j int) bool {
 	s.l.Charge(1)
 	if s.less == nil {
-		return lessThan(s.l, s.meter, s.values[i], s.values[j])
+		return lessThan(s.l, s.values[i], s.values[j])
 	}
 	s.l.Push(s.less)
 	s.l.Push(s.values[i])
@@ -141,11 +139,11 @@ func (s *sorter) Less(i, j int) bool {
 	return result
 }
 
-func lessThan(l *vm.LState, m *meter, a, b vm.LValue) bool {
+func lessThan(l *vm.LState, a, b vm.LValue) bool {
 	if a, ok := a.(vm.LString); ok {
 		if b, ok := b.(vm.LString); ok {
-			m.chargeBytes(l, min(len(a), len(b), pieceBytes))
-			return m.Compare(string(a), string(b)) < 0
+			chargeBytes(l, min(len(a), len(b), pieceBytes))
+			return l.Meter.Compare(string(a), string(b)) < 0
 		}
 	}
 	return l.LessThan(a, b)

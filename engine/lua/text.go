@@ -2,7 +2,6 @@ package lua
 
 import (
 	"strings"
-	"unsafe"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -20,43 +19,38 @@ const (
 
 // piece charges for the next piece of n bytes of which at were worked on before, and
 // returns where it ends.
-func (m *meter) piece(l *vm.LState, at, n int) int {
+func piece(l *vm.LState, at, n int) int {
 	to := min(at+pieceBytes, n)
-	m.chargeBytes(l, to-at)
+	chargeBytes(l, to-at)
 	return to
 }
 
 // room returns n bytes for a string, which are counted, and refused if they are over the
 // limit.
-func (m *meter) room(l *vm.LState, n int) []byte {
-	m.capString(l, n)
-	m.make(l, stringBytes+n)
+func room(l *vm.LState, n int) []byte {
+	capString(l, n)
+	allocate(l, stringBytes+n)
 	return make([]byte, n)
-}
-
-// stringOf returns buf as a string; nobody may change it any more.
-func stringOf(buf []byte) vm.LString {
-	return vm.LString(unsafe.String(unsafe.SliceData(buf), len(buf)))
 }
 
 // text is a string that a builtin puts together. It is bounded, counted and paid for as it
 // grows, so that a builtin that fails has cost as much as one that does not.
 type text struct {
-	l     *vm.LState
-	meter *meter
-	buf   []byte
-	owed  int // bytes that are not paid for
+	L    *vm.LState
+	call *binding
+	buf  []byte
+	owed int // bytes that are not paid for
 }
 
 // newText returns a text that will have about so many bytes.
 func newText(l *vm.LState, bytes int) text {
-	t := text{l: l, meter: meterOf(l)}
-	t.buf, t.meter.scratch = t.meter.scratch, nil
+	t := text{L: l, call: bindingOf(l)}
+	t.buf, t.call.scratch = t.call.scratch, nil
 	if t.buf == nil {
 		t.buf = make([]byte, 0, scratchBytes)
 	}
 	if bytes > scratchBytes {
-		t.grow(min(bytes, t.meter.limits.StringBytes))
+		t.grow(min(bytes, t.call.Host.StringBytes))
 	}
 	return t
 }
@@ -65,30 +59,30 @@ func newText(l *vm.LState, bytes int) text {
 func (t *text) value() vm.LString {
 	t.settle()
 	if cap(t.buf) > scratchBytes {
-		t.meter.make(t.l, stringBytes)
+		allocate(t.L, stringBytes)
 		return stringOf(t.buf)
 	}
-	t.meter.make(t.l, stringBytes+len(t.buf))
+	allocate(t.L, stringBytes+len(t.buf))
 	s := vm.LString(t.buf)
-	t.meter.scratch = t.buf[:0]
+	t.call.scratch = t.buf[:0]
 	return s
 }
 
 // need makes room for n bytes more, or refuses them.
 func (t *text) need(n int) {
-	if n += len(t.buf); n > cap(t.buf) || n > t.meter.limits.StringBytes {
+	if n += len(t.buf); n > cap(t.buf) || n > t.call.Host.StringBytes {
 		t.grow(n)
 	}
 }
 
 func (t *text) grow(need int) {
-	m, small := t.meter, t.buf
-	m.capString(t.l, need)
-	room := min(max(need, 2*cap(small)), m.limits.StringBytes)
-	m.make(t.l, room)
+	c, small := t.call, t.buf
+	capString(t.L, need)
+	room := min(max(need, 2*cap(small)), c.Host.StringBytes)
+	allocate(t.L, room)
 	t.buf = append(make([]byte, 0, room), small...)
 	if cap(small) == scratchBytes {
-		m.scratch = small[:0]
+		c.scratch = small[:0]
 	}
 }
 
@@ -96,7 +90,7 @@ func (t *text) grow(need int) {
 func (t *text) settle() {
 	n := t.owed
 	t.owed = n % bytesPerInstruction
-	t.meter.chargeBytes(t.l, n)
+	chargeBytes(t.L, n)
 }
 
 // owe is for n bytes that were added.
@@ -152,14 +146,14 @@ func (t *text) repeat(s, separator string, n int) {
 
 // indexOf is strings.Index, which looks at the turn, and pays for what takes longer than
 // one look at each byte of s.
-func (m *meter) indexOf(l *vm.LState, s, what string) int {
+func indexOf(l *vm.LState, s, what string) int {
 	const headBytes = 32 // of which a search for takes no longer than for one byte
 	head := what[:min(len(what), headBytes)]
 	rest := what[len(head):]
 	for at, paid := 0, 0; ; {
 		end := min(at+pieceBytes, len(s))
 		if end > paid {
-			m.chargeBytes(l, end-paid)
+			chargeBytes(l, end-paid)
 			paid = end
 		}
 		found := strings.Index(s[at:end], head)
@@ -168,7 +162,7 @@ func (m *meter) indexOf(l *vm.LState, s, what string) int {
 			return -1
 		case found < 0:
 			at = end - len(head) + 1
-		case m.hasPrefix(l, s[at+found+len(head):], rest):
+		case hasPrefix(l, s[at+found+len(head):], rest):
 			return at + found
 		default:
 			l.Charge(1)
@@ -178,10 +172,10 @@ func (m *meter) indexOf(l *vm.LState, s, what string) int {
 }
 
 // hasPrefix is strings.HasPrefix, and charges for what is compared.
-func (m *meter) hasPrefix(l *vm.LState, s, prefix string) bool {
+func hasPrefix(l *vm.LState, s, prefix string) bool {
 	const step = 4 << 10
 	for len(prefix) > step {
-		m.chargeBytes(l, step)
+		chargeBytes(l, step)
 		if s[:step] != prefix[:step] {
 			return false
 		}
@@ -191,9 +185,9 @@ func (m *meter) hasPrefix(l *vm.LState, s, prefix string) bool {
 }
 
 // hasAny is strings.ContainsAny, which looks at the turn.
-func (m *meter) hasAny(l *vm.LState, s, bytes string) bool {
+func hasAny(l *vm.LState, s, bytes string) bool {
 	for ; len(s) > pieceBytes; s = s[pieceBytes:] {
-		m.chargeBytes(l, pieceBytes)
+		chargeBytes(l, pieceBytes)
 		if strings.ContainsAny(s[:pieceBytes], bytes) {
 			return true
 		}
