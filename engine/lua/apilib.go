@@ -15,25 +15,25 @@ import (
 // was added, and nothing is ever taken away within it.
 const apiVersion = 3
 
-// addAPI adds what the agent lends to scripts, and what Lua has no library for.
-func (b *box) addAPI() {
-	b.fill(b.base, "", map[string]vm.LGFunction{
-		"get_request_header": getRequestHeader,
-		"log_info":           logAt(engine.Info),
-	})
-	b.library("base64", base64Functions(), nil)
-	b.library("counter", counterFunctions(), nil)
-	b.library("crypto", cryptoFunctions(), nil)
-	b.library("kv", kvFunctions(), nil)
-	b.library("log", logFunctions(), nil)
-	b.library("ratelimit", ratelimitFunctions(), nil)
-	b.library("re", reFunctions(), nil)
-	b.library("scriptorium", nil, map[string]vm.LValue{"api": vm.LNumber(apiVersion)})
-	b.library("time", timeFunctions(), nil)
+// hostFunctions returns the global functions.
+func hostFunctions() map[string]vm.LGFunction {
+	return map[string]vm.LGFunction{"get_request_header": getRequestHeader, "log_info": logAt(engine.Info)}
 }
 
-// hostOf returns what the call of l may use of hostapi.
-func hostOf(l *vm.LState) *hostapi.Call { return &bindingOf(l).Host }
+// hostLibraries returns what the agent provides to scripts, and what Lua has no library for.
+func hostLibraries() []module {
+	return []module{
+		{Name: "base64", Functions: base64Functions()},
+		{Name: "counter", Functions: counterFunctions()},
+		{Name: "crypto", Functions: cryptoFunctions()},
+		{Name: "kv", Functions: kvFunctions()},
+		{Name: "log", Functions: logFunctions()},
+		{Name: "ratelimit", Functions: ratelimitFunctions()},
+		{Name: "re", Functions: reFunctions()},
+		{Name: "scriptorium", Values: map[string]vm.LValue{"api": vm.LNumber(apiVersion)}},
+		{Name: "time", Functions: timeFunctions()},
+	}
+}
 
 // check ends the running builtin if hostapi has refused what it asked for. parameters are hostapi's names of the
 // builtin's arguments.
@@ -138,7 +138,7 @@ func headersOf(c *binding) *vm.LTable {
 		headers = c.Globals.RawGetString("headers")
 	case len(c.Args) > 0:
 		if request, ok := c.Args[0].(*vm.LTable); ok {
-			headers = memberOf(request, "headers")
+			headers = memberOf(c, request, "headers")
 		}
 	}
 	t, _ := headers.(*vm.LTable)
@@ -146,9 +146,9 @@ func headersOf(c *binding) *vm.LTable {
 }
 
 // memberOf returns t[name], raw, and leaves t lazy if it is.
-func memberOf(t *vm.LTable, name string) vm.LValue {
+func memberOf(c *binding, t *vm.LTable, name string) vm.LValue {
 	if o := lazyOf(t); o != nil {
-		o.store.meter.Pay(o.count() / hostapi.HeadersPerInstruction)
+		c.Host.Pay(o.count() / hostapi.HeadersPerInstruction)
 		return o.get(name)
 	}
 	return t.RawGetString(name)
@@ -198,7 +198,7 @@ func headerAt(l *vm.LState, o *lazyObject, name string) int {
 // readCookies returns the cookies in the headers of a request: the first one of each name.
 func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 	cookies := &vm.LTable{}
-	allocate(l, tableBytes)
+	allocate(l, vm.TableBytes)
 	pairs := hostOf(l).Pairs()
 	read := func(header vm.LValue) {
 		text, ok := header.(vm.LString)
@@ -227,7 +227,7 @@ func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 // comes more than once.
 func readQuery(l *vm.LState, query vm.LValue) *vm.LTable {
 	params := &vm.LTable{}
-	allocate(l, tableBytes)
+	allocate(l, vm.TableBytes)
 	text, ok := query.(vm.LString)
 	if !ok {
 		return params
@@ -246,7 +246,7 @@ func addParam(l *vm.LState, params *vm.LTable, name, value vm.LString) {
 		setRaw(l, before, vm.LNumber(before.Len()+1), value)
 	case vm.LString:
 		list := &vm.LTable{}
-		allocate(l, tableBytes)
+		allocate(l, vm.TableBytes)
 		setRaw(l, list, vm.LNumber(1), before)
 		setRaw(l, list, vm.LNumber(2), value)
 		setRaw(l, params, name, list)

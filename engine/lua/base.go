@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -75,7 +76,7 @@ func whereOf(l *vm.LState) string {
 // there is no such level.
 func where(l *vm.LState, level int) string {
 	position := l.Where(min(level, l.Calls))
-	if !strings.HasPrefix(position, chunkName) && libraryPosition(position+" ") == "" {
+	if !strings.HasPrefix(position, compile.ChunkName) && libraryPosition(position+" ") == "" {
 		return ""
 	}
 	return position + " "
@@ -131,9 +132,21 @@ func baseIpairsNext(l *vm.LState) int {
 	return 2
 }
 
+// What the functions for iteration return, which do one step of it.
+var (
+	ipairsNext  = builtin(baseIpairsNext)
+	pairsNext   = builtin(baseNext)
+	libraryNext = builtin(baseLibraryNext)
+)
+
+// iteratorNames returns what messages call them.
+func iteratorNames() map[*vm.LFunction]string {
+	return map[*vm.LFunction]string{ipairsNext: "for iterator", pairsNext: "next", libraryNext: "for iterator"}
+}
+
 func baseIpairs(l *vm.LState) int {
 	t := argTable(l)
-	l.Push(sandbox().ipairsNext)
+	l.Push(ipairsNext)
 	l.Push(t)
 	l.Push(vm.LNumber(0))
 	return 3
@@ -166,10 +179,10 @@ func baseLibraryNext(l *vm.LState) int {
 func basePairs(l *vm.LState) int {
 	v := l.Get(1)
 	if isLibrary(v) {
-		l.Push(sandbox().libraryNext)
+		l.Push(libraryNext)
 	} else {
 		argTable(l)
-		l.Push(sandbox().pairsNext)
+		l.Push(pairsNext)
 	}
 	l.Push(v)
 	l.Push(vm.LNil)

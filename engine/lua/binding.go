@@ -29,3 +29,6 @@ func (c *binding) Store() *store { return &c.JSON }
 
 // bindingOf returns what builtins use of the call that l runs.
 func bindingOf(l *vm.LState) *binding { return l.G.Call.(*binding) }
+
+// hostOf returns what the call of l may use of hostapi.
+func hostOf(l *vm.LState) *hostapi.Call { return &bindingOf(l).Host }

@@ -11,7 +11,6 @@ const bytesPerInstruction = hostapi.BytesPerInstruction
 
 // Sizes of what builtins allocate, in bytes.
 const (
-	tableBytes  = vm.TableBytes
 	stringBytes = 32 // besides its bytes
 )
 
@@ -35,7 +34,7 @@ func allocate(l *vm.LState, n int) {
 
 // allocateTable counts a table that a builtin is about to hand out.
 func allocateTable(l *vm.LState, t *vm.LTable) {
-	allocate(l, tableBytes+t.Footprint().Since(vm.Footprint{}))
+	allocate(l, vm.TableBytes+t.Footprint().Since(vm.Footprint{}))
 }
 
 // allocateString counts a string of n bytes, and what it is put together in.

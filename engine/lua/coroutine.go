@@ -12,7 +12,7 @@ const (
 	coroutineMaxStack  = 16384
 	coroutineCost      = 501 // instructions: a stack is made
 	switchCost         = 20  // instructions: a resume and the yield after it take as long
-	coroutineMoveLimit = maxResults
+	coroutineMoveLimit = 8000
 )
 
 // status of a coroutine, in the words that scripts get.
@@ -51,7 +51,7 @@ func (b *box) addCoroutines() {
 	b.without, b.withoutMeta = without, protected(without)
 	b.withoutBareEnv = &vm.LTable{}
 	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
-	b.library("coroutine", coroutineFunctions(), nil)
+	b.add([]module{{Name: "coroutine", Functions: coroutineFunctions()}})
 }
 
 // environments returns the metatable of environments, and the one of programs

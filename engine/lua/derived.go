@@ -21,7 +21,7 @@ func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 		return vm.LNil
 	}
 	if name == queryField {
-		*derived = readQuery(l, memberOf(t, "query"))
+		*derived = readQuery(l, memberOf(c, t, "query"))
 	} else {
 		*derived = readCookies(l, headers)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -69,7 +70,7 @@ func placeOf(trace []vm.Traced) (line int, library string) {
 	for _, f := range trace {
 		switch {
 		case f.Proto == nil:
-		case f.Proto.SourceName == chunkName:
+		case f.Proto.SourceName == compile.ChunkName:
 			return f.Line, library
 		case library == "":
 			library = fmt.Sprintf("%s:%d: ", f.Proto.SourceName, f.Line)
@@ -81,7 +82,7 @@ func placeOf(trace []vm.Traced) (line int, library string) {
 // stackOf returns the functions of the script in a trace.
 func stackOf(trace []vm.Traced) (stack []script.Frame) {
 	for _, f := range trace {
-		if f.Proto == nil || f.Proto.SourceName != chunkName || len(stack) == script.MaxFrames {
+		if f.Proto == nil || f.Proto.SourceName != compile.ChunkName || len(stack) == script.MaxFrames {
 			continue
 		}
 		frame := script.Frame{Line: f.Line}

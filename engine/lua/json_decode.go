@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -15,6 +16,8 @@ import (
 const (
 	maxDepth = 32
 	maxNodes = 16_384
+	// lookBytes is how many bytes are read or written before they are paid for.
+	lookBytes = 4 << 10
 )
 
 // decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
@@ -82,14 +85,14 @@ func (d *decoder) begin(text string) error {
 		return errors.New("is larger than 2 GiB")
 	}
 	for rest := text; ; {
-		to := wholeRunes(rest, pieceBytes)
+		to := wholeRunes(rest, hostapi.PieceBytes)
 		if !utf8.ValidString(rest[:to]) {
 			return errors.New("is not valid UTF-8")
 		}
 		if rest = rest[to:]; rest == "" {
 			break
 		}
-		if !d.meter.Pay(to / bytesPerInstruction) {
+		if !d.meter.Pay(to / hostapi.BytesPerInstruction) {
 			return errInterrupted
 		}
 	}
@@ -128,7 +131,7 @@ func (d *decoder) pay() error {
 
 // look pays when there is enough to pay for.
 func (d *decoder) look() error {
-	if d.at-d.paid < paidAtOnce {
+	if d.at-d.paid < lookBytes {
 		return nil
 	}
 	return d.pay()
@@ -169,7 +172,7 @@ func (d *decoder) peek() byte {
 
 // count takes one value from those that may still be made.
 func (d *decoder) count() error {
-	if d.nodes--; d.nodes >= 0 && d.at-d.paid < paidAtOnce {
+	if d.nodes--; d.nodes >= 0 && d.at-d.paid < lookBytes {
 		return nil
 	}
 	return d.counted()
@@ -285,13 +288,13 @@ func (d *decoder) array(depth int) (*vm.LTable, error) {
 		d.at++
 		t := vm.NewTable(0, 0)
 		markArray(t)
-		d.meter.Made(tableBytes)
+		d.meter.Made(vm.TableBytes)
 		return t, nil
 	}
 	t := vm.NewTable(4, 0) // the machine would begin with 32
 	markArray(t)
 	err := d.elements(t, depth)
-	d.meter.Made(tableBytes + t.Footprint().Since(vm.Footprint{}))
+	d.meter.Made(vm.TableBytes + t.Footprint().Since(vm.Footprint{}))
 	return t, err
 }
 

@@ -79,7 +79,10 @@ func (e *encoder) spend(n int) error {
 	return errInterrupted
 }
 
-func (e *encoder) value(dst []byte, v vm.LValue, depth int) ([]byte, error) {
+// value appends a value to dst.
+func (e *encoder) value(dst []byte, v vm.LValue) ([]byte, error) { return e.any(dst, v, 0) }
+
+func (e *encoder) any(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 	if e.nodes--; e.nodes < 0 {
 		return dst, e.tooMany()
 	}
@@ -151,7 +154,7 @@ func (e *encoder) table(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 		if i > 1 {
 			dst = append(dst, ',')
 		}
-		if dst, err = e.value(dst, t.RawGetInt(i), depth+1); err != nil {
+		if dst, err = e.any(dst, t.RawGetInt(i), depth+1); err != nil {
 			return dst, in(err, "["+strconv.Itoa(i)+"]")
 		}
 	}
@@ -226,7 +229,7 @@ func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 			return dst, err
 		}
 		dst = append(dst, ':')
-		if dst, err = e.value(dst, v, depth+1); err != nil {
+		if dst, err = e.any(dst, v, depth+1); err != nil {
 			return dst, in(err, "."+keyText(k))
 		}
 	}
@@ -252,7 +255,7 @@ func (e *encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error
 		if dst, err = e.text(dst, string(name.(vm.LString))); err != nil {
 			return dst, err
 		}
-		if dst, err = e.value(append(dst, ':'), vm.LNil, 0); err != nil {
+		if dst, err = e.any(append(dst, ':'), vm.LNil, 0); err != nil {
 			return dst, err
 		}
 	}
@@ -272,13 +275,13 @@ const hexDigits = "0123456789abcdef"
 
 // text writes s in quotes.
 func (e *encoder) text(dst []byte, s string) ([]byte, error) {
-	if len(s) > pieceBytes && len(s) <= e.limit { // or it would be copied over and over
+	if len(s) > hostapi.PieceBytes && len(s) <= e.limit { // or it would be copied over and over
 		dst = slices.Grow(dst, len(s))
 	}
 	dst, err := e.add(dst, `"`)
 	for err == nil && s != "" {
-		to := wholeRunes(s, paidAtOnce)
-		if err = e.spend(to / bytesPerInstruction); err == nil {
+		to := wholeRunes(s, lookBytes)
+		if err = e.spend(to / hostapi.BytesPerInstruction); err == nil {
 			dst, err = e.piece(dst, s[:to])
 		}
 		s = s[to:]

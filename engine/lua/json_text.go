@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -18,7 +19,7 @@ func (d *decoder) digits() bool {
 	start := d.at
 	for more := true; more; {
 		in, at := d.in, d.at
-		end := min(at+paidAtOnce, len(in))
+		end := min(at+lookBytes, len(in))
 		for at < end && numeral.IsDigit(in[at]) {
 			at++
 		}
@@ -144,8 +145,8 @@ func (d *decoder) skipText() (escapes bool, err error) {
 // plainUpTo returns where the first byte in s, from start on, is that does not stand
 // for itself. It goes no further than a piece.
 func plainUpTo(s string, start int) int {
-	if len(s)-start > pieceBytes {
-		s = s[:start+pieceBytes]
+	if len(s)-start > hostapi.PieceBytes {
+		s = s[:start+hostapi.PieceBytes]
 	}
 	const (
 		ones, highs   = 0x0101010101010101, 0x8080808080808080

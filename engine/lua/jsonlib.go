@@ -17,7 +17,7 @@ func jsonFunctions() map[string]vm.LGFunction {
 // returns it.
 func jsonArray(l *vm.LState) int {
 	if l.GetTop() == 0 {
-		allocate(l, tableBytes)
+		allocate(l, vm.TableBytes)
 		t := &vm.LTable{}
 		markArray(t)
 		l.Push(t)
@@ -47,7 +47,7 @@ func jsonEncode(l *vm.LState) int {
 	v := argAny(l, 1)
 	c := bindingOf(l)
 	e := newEncoder(&c.JSON, c.Host.StringBytes, "the values")
-	buf, err := e.value(nil, v, 0)
+	buf, err := e.value(nil, v)
 	if err != nil {
 		allocateString(l, len(buf)) // in vain
 		failed := e.fail(err, "the value")

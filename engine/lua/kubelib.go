@@ -15,12 +15,13 @@ import (
 // kubeLibrary is what scripts for Karmada require: require("kube"). It is no global.
 const kubeLibrary = "kube"
 
-func kubeFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
+// kubeModule returns the library.
+func kubeModule() module {
+	return module{Name: kubeLibrary, Functions: map[string]vm.LGFunction{
 		"resourceAdd":             kubeResourceAdd,
 		"accuratePodRequirements": kubeRequirements,
 		"getPodDependencies":      kubeDependencies,
-	}
+	}}
 }
 
 // quantityInstructions is what reading, adding and writing a quantity costs.
@@ -131,7 +132,7 @@ type podTemplate struct {
 func argPodTemplate(l *vm.LState) *podTemplate {
 	c := bindingOf(l)
 	e := newEncoder(&c.JSON, c.Host.StringBytes, "the template")
-	text, err := e.value(nil, argTable(l), 0)
+	text, err := e.value(nil, argTable(l))
 	allocateString(l, len(text))
 	if err != nil {
 		raise(l, e.fail(err, "the template"))

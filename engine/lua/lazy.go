@@ -3,6 +3,7 @@ package lua
 import (
 	"unsafe"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -122,7 +123,7 @@ func settle(t *vm.LTable) {
 	switch {
 	case o.nulls != nil:
 		t.Metatable, t.Lazy = nullsMark, o
-		c.meter.Made(tableBytes + o.nulls.Footprint().Since(vm.Footprint{}))
+		c.meter.Made(vm.TableBytes + o.nulls.Footprint().Since(vm.Footprint{}))
 	case c.owner.IsRequest(t):
 		t.Metatable = requestMark
 	}
@@ -439,7 +440,7 @@ func (e *encoder) lazyObject(dst []byte, o *lazyObject, depth int) ([]byte, erro
 	if e.nodes -= o.values; e.nodes < 0 {
 		return dst, e.tooMany()
 	}
-	if err := e.spend(o.values + (o.end-o.start)/bytesPerInstruction); err != nil {
+	if err := e.spend(o.values + (o.end-o.start)/hostapi.BytesPerInstruction); err != nil {
 		return dst, err
 	}
 	return e.add(dst, o.text[o.start:o.end])

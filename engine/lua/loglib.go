@@ -51,7 +51,7 @@ func addValue(l *vm.LState, line *hostapi.Line, v vm.LValue) {
 
 func addJSON(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
 	e := newEncoder(&bindingOf(l).JSON, hostapi.MaxLine, "the values")
-	text, err := e.value(nil, t, 0)
+	text, err := e.value(nil, t)
 	l.Charge(0) // fails here if the budget is why encoding did
 	if err != nil {
 		line.Text(typeName(t) + " (" + e.fail(err, "which").Message + ")")

@@ -36,7 +36,7 @@ func HasModule(name string) bool { return sandbox().HasModule(name) }
 
 // Requires is engine.Checker's.
 func (*Engine) Requires(src engine.Source) ([]engine.Require, error) {
-	c, err := compile.Compile(chunkName, src, sandbox())
+	c, err := compile.Compile(compile.ChunkName, src, sandbox())
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (*Engine) Check(src engine.Source) error {
 }
 
 func compileAll(src engine.Source) (compile.Compiled, map[string]*tenantLibrary, *script.Error) {
-	c, err := compile.Compile(chunkName, src, sandbox())
+	c, err := compile.Compile(compile.ChunkName, src, sandbox())
 	if err != nil {
 		return c, nil, err
 	}

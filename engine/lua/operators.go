@@ -3,9 +3,19 @@ package lua
 import (
 	"strconv"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
+
+// newOperators returns the builtins behind operators, by what the compiler leaves for them.
+func newOperators() map[string]*vm.LFunction {
+	return map[string]*vm.LFunction{
+		compile.Concat: builtin(operatorConcat),
+		compile.Length: builtin(operatorLength),
+		compile.Arg:    builtin(operatorArg),
+	}
+}
 
 // operatorLength is the operator #.
 func operatorLength(l *vm.LState) int {

@@ -202,7 +202,7 @@ func (p *program) collect(s *state, res *engine.Result) error {
 	e := newEncoder(&s.call.JSON, s.meter.limits.ResultBytes, "the results")
 	e.Base = res.Bytes()
 	for i := range s.l.GetTop() {
-		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1), 0) })
+		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1)) })
 		if err != nil {
 			return e.fail(err, fmt.Sprintf("result %d", i+1))
 		}

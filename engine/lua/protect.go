@@ -3,6 +3,7 @@ package lua
 import (
 	"strconv"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -78,7 +79,7 @@ func caught(raised vm.LValue, m *meter) vm.LValue {
 			if e.Line == 0 {
 				return vm.LString(e.Message)
 			}
-			return vm.LString(chunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
+			return vm.LString(compile.ChunkName + ":" + strconv.Itoa(e.Line) + ": " + e.Message)
 		}
 	case vm.LString:
 		// A position or a key in it may have made it too long.

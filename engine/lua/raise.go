@@ -9,9 +9,6 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// chunkName is what positions in error messages begin with: "script:12: …".
-const chunkName = compile.ChunkName
-
 // raise ends the running function with err, whose kind and position survive
 // unless the script catches it: pcall hands it out as a string.
 func raise(l *vm.LState, err *script.Error) {
@@ -29,7 +26,7 @@ func raiseLimit(l *vm.LState, format string, args ...any) {
 
 // lineOf returns the line of a position, such as "script:12:"; 0 if it is none of the script's.
 func lineOf(position string) int {
-	text, ok := strings.CutPrefix(position, chunkName+":")
+	text, ok := strings.CutPrefix(position, compile.ChunkName+":")
 	if !ok {
 		return 0
 	}
@@ -41,7 +38,7 @@ func lineOf(position string) int {
 // splitPosition cuts the position off a message of the machine's: it ends
 // with ": ", or is empty.
 func splitPosition(message string) (position, rest string) {
-	after, ok := strings.CutPrefix(message, chunkName+":")
+	after, ok := strings.CutPrefix(message, compile.ChunkName+":")
 	if !ok {
 		return "", message
 	}
@@ -67,9 +64,9 @@ func libraryPosition(text string) string {
 	if _, err := script.ParseName(name); err != nil {
 		return ""
 	}
-	position, _ := splitPosition(chunkName + ":" + rest)
+	position, _ := splitPosition(compile.ChunkName + ":" + rest)
 	if position == "" {
 		return ""
 	}
-	return name + strings.TrimPrefix(position, chunkName)
+	return name + strings.TrimPrefix(position, compile.ChunkName)
 }

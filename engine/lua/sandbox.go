@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -25,7 +24,6 @@ type box struct {
 	kube           *vm.LUserData // the library, which scripts get by require alone
 	names          map[*vm.LFunction]string
 
-	ipairsNext, pairsNext, libraryNext *vm.LFunction
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*vm.LFunction
 }
@@ -43,32 +41,23 @@ func sandbox() *box {
 
 func newBox() *box {
 	b := &box{
-		base:  &vm.LTable{},
-		names: make(map[*vm.LFunction]string),
-
-		ipairsNext:  builtin(baseIpairsNext),
-		pairsNext:   builtin(baseNext),
-		libraryNext: builtin(baseLibraryNext),
-		operators: map[string]*vm.LFunction{
-			compile.Concat: builtin(operatorConcat),
-			compile.Length: builtin(operatorLength),
-			compile.Arg:    builtin(operatorArg),
-		},
+		base:      &vm.LTable{},
+		names:     make(map[*vm.LFunction]string),
+		operators: newOperators(),
 	}
-	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
 	b.envMeta = protected(b.base)
 	b.bareEnv = &vm.LTable{}
 	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
-	b.fill(b.base, "", baseFunctions())
+	functions := baseFunctions()
+	functions["pcall"], functions["require"], functions["xpcall"] = basePcall, baseRequire, baseXpcall
+	b.fill(b.base, "", functions)
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
-	b.strings = b.library("string", stringFunctions(), nil)
+	b.add(standardLibraries())
+	b.strings = libraryMembers(b.base.RawGetString("string"))
 	b.stringMeta = protected(b.strings)
-	b.library("table", tableFunctions(), nil)
-	b.library("math", mathFunctions(), mathConstants)
-	b.library("os", osFunctions(), nil)
-	b.library("json", jsonFunctions(), map[string]vm.LValue{"null": null})
-	b.addAPI()
-	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
+	b.fill(b.base, "", hostFunctions())
+	b.add(hostLibraries())
+	b.kube = b.newLibrary(kubeModule())
 	b.addCoroutines()
 	return b
 }
@@ -103,24 +92,24 @@ func (b *box) Operator(name string) vm.LValue {
 	return nil
 }
 
-// library adds a library to the base and returns its members.
-func (b *box) library(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) *vm.LTable {
-	members, lib := b.newLibrary(name, functions, values)
-	b.base.RawSetString(name, lib)
-	return members
+// add adds libraries to the base.
+func (b *box) add(all []module) {
+	for _, m := range all {
+		b.base.RawSetString(m.Name, b.newLibrary(m))
+	}
 }
 
-// newLibrary returns a library and its members.
-func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) (*vm.LTable, *vm.LUserData) {
+// newLibrary returns a library.
+func (b *box) newLibrary(m module) *vm.LUserData {
 	members := &vm.LTable{}
-	b.fill(members, name+".", functions)
-	for key, value := range values {
+	b.fill(members, m.Name+".", m.Functions)
+	for key, value := range m.Values {
 		members.RawSetString(key, value)
 	}
 	meta := protected(members)
 	meta.RawSetString("__newindex", builtin(func(l *vm.LState) int {
-		l.RaiseError("the library %s is read-only", name)
+		l.RaiseError("the library %s is read-only", m.Name)
 		return 0
 	}))
-	return members, &vm.LUserData{Value: library{members}, Metatable: meta}
+	return &vm.LUserData{Value: library{members}, Metatable: meta}
 }

@@ -86,7 +86,7 @@ func moduleDir(t *testing.T, module string) string {
 
 // runUpstream returns how many assertions hold, and what did not go as it should.
 func runUpstream(code []byte) (held int, wrong string) {
-	c, problem := compile.Compile(chunkName, engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))}, sandbox())
+	c, problem := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))}, sandbox())
 	if problem != nil {
 		return 0, problem.Message
 	}
@@ -124,7 +124,7 @@ func upstreamFunctions(env *vm.LTable) map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
 		"print": nothing, "collectgarbage": nothing, "gcinfo": nothing,
 		"loadstring": func(l *vm.LState) int {
-			c, err := compile.Compile(chunkName, engine.Source{Code: []byte(argString(l, 1))}, sandbox())
+			c, err := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(argString(l, 1))}, sandbox())
 			if err != nil {
 				l.Push(vm.LNil)
 				l.Push(vm.LString(err.Error()))

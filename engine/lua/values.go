@@ -24,6 +24,13 @@ func nullMeta() *vm.LTable {
 // library is what the userdata of a library holds.
 type library struct{ members *vm.LTable }
 
+// module is what a library is made of.
+type module struct {
+	Name      string
+	Functions map[string]vm.LGFunction
+	Values    map[string]vm.LValue // that are no functions
+}
+
 // protected returns a metatable that finds members in index, and that scripts
 // can neither read nor replace.
 func protected(index *vm.LTable) *vm.LTable {
