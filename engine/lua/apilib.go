@@ -6,7 +6,9 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -21,8 +23,8 @@ func hostFunctions() map[string]vm.LGFunction {
 }
 
 // hostLibraries returns what the agent provides to scripts, and what Lua has no library for.
-func hostLibraries() []module {
-	return []module{
+func hostLibraries() []values.Module {
+	return []values.Module{
 		{Name: "base64", Functions: base64Functions()},
 		{Name: "counter", Functions: counterFunctions()},
 		{Name: "crypto", Functions: cryptoFunctions()},
@@ -72,7 +74,7 @@ func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
 	if !ok {
 		typeError(l, n, "table")
 	}
-	settle(t)
+	luajson.Settle(t)
 	m := l.Meter
 	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
 		name, known := k.(vm.LString)
@@ -83,7 +85,7 @@ func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
 			}
 		}
 		if l.Charge(1); !known {
-			argError(l, n, "there is no option "+keyText(k)+"; there are "+strings.Join(names, ", "))
+			argError(l, n, "there is no option "+values.KeyText(k)+"; there are "+strings.Join(names, ", "))
 		}
 	}
 	return t
@@ -115,7 +117,7 @@ func getRequestHeader(l *vm.LState) int {
 		return 1
 	}
 	value := headerOf(l, headersOf(c), name)
-	if list, ok := value.(*vm.LTable); ok && lazyOf(list) == nil {
+	if list, ok := value.(*vm.LTable); ok && luajson.Lazy(list) == nil {
 		value = list.RawGetInt(1)
 	}
 	switch v := value.(type) {
@@ -147,9 +149,9 @@ func headersOf(c *binding) *vm.LTable {
 
 // memberOf returns t[name], raw, and leaves t lazy if it is.
 func memberOf(c *binding, t *vm.LTable, name string) vm.LValue {
-	if o := lazyOf(t); o != nil {
-		c.Host.Pay(o.count() / hostapi.HeadersPerInstruction)
-		return o.get(name)
+	if o := luajson.Lazy(t); o != nil {
+		c.Host.Pay(o.Count() / hostapi.HeadersPerInstruction)
+		return o.Get(name)
 	}
 	return t.RawGetString(name)
 }
@@ -160,9 +162,9 @@ func headerOf(l *vm.LState, headers *vm.LTable, name string) vm.LValue {
 	if headers == nil {
 		return vm.LNil
 	}
-	if o := lazyOf(headers); o != nil {
+	if o := luajson.Lazy(headers); o != nil {
 		if i := headerAt(l, o, name); i >= 0 {
-			return o.valueAt(i)
+			return o.ValueAt(i)
 		}
 		return vm.LNil
 	}
@@ -181,11 +183,11 @@ func headerOf(l *vm.LState, headers *vm.LTable, name string) vm.LValue {
 
 // headerAt returns which member is the header with the name, which is in lower case; -1 if
 // none is.
-func headerAt(l *vm.LState, o *lazyObject, name string) int {
-	l.Charge(o.count() / hostapi.HeadersPerInstruction)
+func headerAt(l *vm.LState, o *luajson.Object, name string) int {
+	l.Charge(o.Count() / hostapi.HeadersPerInstruction)
 	found := -1
-	for i := o.count() - 1; i >= 0; i-- {
-		switch key := o.name(i); {
+	for i := o.Count() - 1; i >= 0; i-- {
+		switch key := o.Name(i); {
 		case key == name:
 			return i
 		case hostOf(l).SameHeader(key, name) && found < 0:
@@ -207,14 +209,14 @@ func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 		}
 		for name, value := range pairs.Cookies(string(text)) {
 			if cookies.RawGetString(name) == vm.LNil && pairs.Keep() {
-				setRaw(l, cookies, vm.LString(name), vm.LString(value))
+				luajson.Set(l, cookies, vm.LString(name), vm.LString(value))
 			}
 		}
 		l.Charge(0)
 	}
 	header := headerOf(l, headers, "cookie")
 	read(header)
-	if list, ok := header.(*vm.LTable); ok && lazyOf(list) == nil {
+	if list, ok := header.(*vm.LTable); ok && luajson.Lazy(list) == nil {
 		for i := range list.Len() {
 			l.Charge(1)
 			read(list.RawGetInt(i + 1))
@@ -243,14 +245,14 @@ func readQuery(l *vm.LState, query vm.LValue) *vm.LTable {
 func addParam(l *vm.LState, params *vm.LTable, name, value vm.LString) {
 	switch before := params.RawGetString(string(name)).(type) {
 	case *vm.LTable:
-		setRaw(l, before, vm.LNumber(before.Len()+1), value)
+		luajson.Set(l, before, vm.LNumber(before.Len()+1), value)
 	case vm.LString:
 		list := &vm.LTable{}
 		allocate(l, vm.TableBytes)
-		setRaw(l, list, vm.LNumber(1), before)
-		setRaw(l, list, vm.LNumber(2), value)
-		setRaw(l, params, name, list)
+		luajson.Set(l, list, vm.LNumber(1), before)
+		luajson.Set(l, list, vm.LNumber(2), value)
+		luajson.Set(l, params, name, list)
 	default:
-		setRaw(l, params, name, value)
+		luajson.Set(l, params, name, value)
 	}
 }

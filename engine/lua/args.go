@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -23,8 +25,8 @@ func argError(l *vm.LState, n int, message string) {
 func typeError(l *vm.LState, n int, want string) {
 	got := "no value"
 	if n <= l.GetTop() {
-		got = valueName(l.Get(n))
-		if isLibrary(l.Get(n)) {
+		got = values.Name(l.Get(n))
+		if values.IsLibrary(l.Get(n)) {
 			got = "library, which is read-only"
 		}
 	}
@@ -44,7 +46,7 @@ func argTable(l *vm.LState) *vm.LTable {
 	if !ok {
 		typeError(l, 1, "table")
 	}
-	settle(t)
+	luajson.Settle(t)
 	return t
 }
 

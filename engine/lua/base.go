@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -86,7 +88,7 @@ func baseGetMetatable(l *vm.LState) int {
 	v := argAny(l, 1)
 	switch v.Type() {
 	case vm.LTTable, vm.LTString, vm.LTUserData:
-		if !isMarked(v) {
+		if !luajson.IsMarked(v) {
 			l.Push(metatableOf(l, v))
 			return 1
 		}
@@ -134,9 +136,9 @@ func baseIpairsNext(l *vm.LState) int {
 
 // What the functions for iteration return, which do one step of it.
 var (
-	ipairsNext  = builtin(baseIpairsNext)
-	pairsNext   = builtin(baseNext)
-	libraryNext = builtin(baseLibraryNext)
+	ipairsNext  = values.Builtin(baseIpairsNext)
+	pairsNext   = values.Builtin(baseNext)
+	libraryNext = values.Builtin(baseLibraryNext)
 )
 
 // iteratorNames returns what messages call them.
@@ -153,7 +155,7 @@ func baseIpairs(l *vm.LState) int {
 }
 
 func baseNext(l *vm.LState) int {
-	if isLibrary(l.Get(1)) {
+	if values.IsLibrary(l.Get(1)) {
 		return baseLibraryNext(l)
 	}
 	return pushNext(l, argTable(l))
@@ -170,15 +172,15 @@ func pushNext(l *vm.LState, t *vm.LTable) int {
 }
 
 func baseLibraryNext(l *vm.LState) int {
-	if !isLibrary(l.Get(1)) {
+	if !values.IsLibrary(l.Get(1)) {
 		typeError(l, 1, "table")
 	}
-	return pushNext(l, libraryMembers(l.Get(1)))
+	return pushNext(l, values.Members(l.Get(1)))
 }
 
 func basePairs(l *vm.LState) int {
 	v := l.Get(1)
-	if isLibrary(v) {
+	if values.IsLibrary(v) {
 		l.Push(libraryNext)
 	} else {
 		argTable(l)
@@ -195,7 +197,7 @@ func baseRawequal(l *vm.LState) int {
 }
 
 func baseRawget(l *vm.LState) int {
-	t := libraryMembers(l.Get(1))
+	t := values.Members(l.Get(1))
 	if t == nil {
 		t = argTable(l)
 	}
@@ -205,7 +207,7 @@ func baseRawget(l *vm.LState) int {
 
 func baseRawset(l *vm.LState) int {
 	t := argTable(l)
-	setRaw(l, t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
+	luajson.Set(l, t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
 	l.SetTop(1)
 	return 1
 }
@@ -295,11 +297,11 @@ func toString(l *vm.LState, v vm.LValue) string {
 		l.RaiseError("'tostring' must return a string")
 	}
 	// Not the address itself, which is nobody's business.
-	return typeName(v) + ": 0x" + strconv.FormatUint(maphash.Comparable(addressSeed, v), 16)
+	return values.TypeName(v) + ": 0x" + strconv.FormatUint(maphash.Comparable(addressSeed, v), 16)
 }
 
 func baseType(l *vm.LState) int {
-	l.Push(vm.LString(typeName(argAny(l, 1))))
+	l.Push(vm.LString(values.TypeName(argAny(l, 1))))
 	return 1
 }
 

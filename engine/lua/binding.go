@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // binding is what builtins use of the call that runs them.
 type binding struct {
-	JSON     store
+	JSON     luajson.Store
 	Host     hostapi.Call
 	Patterns *hostapi.Patterns
 	Names    map[*vm.LFunction]string // of builtins
@@ -25,7 +26,7 @@ type binding struct {
 }
 
 // Store implements caller.
-func (c *binding) Store() *store { return &c.JSON }
+func (c *binding) Store() *luajson.Store { return &c.JSON }
 
 // bindingOf returns what builtins use of the call that l runs.
 func bindingOf(l *vm.LState) *binding { return l.G.Call.(*binding) }

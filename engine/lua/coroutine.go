@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -48,10 +49,10 @@ func coroutineFunctions() map[string]vm.LGFunction {
 func (b *box) addCoroutines() {
 	without := &vm.LTable{}
 	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
-	b.without, b.withoutMeta = without, protected(without)
+	b.without, b.withoutMeta = without, values.Protected(without)
 	b.withoutBareEnv = &vm.LTable{}
 	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
-	b.add([]module{{Name: "coroutine", Functions: coroutineFunctions()}})
+	b.add([]values.Module{{Name: "coroutine", Functions: coroutineFunctions()}})
 }
 
 // environments returns the metatable of environments, and the one of programs
@@ -133,7 +134,7 @@ func coroutineResume(l *vm.LState) int {
 // coroutine's.
 func coroutineWrap(l *vm.LState) int {
 	co := newCoroutine(l)
-	l.Push(builtin(func(l *vm.LState) int {
+	l.Push(values.Builtin(func(l *vm.LState) int {
 		if co.status != suspended {
 			l.RaiseError("cannot resume %s coroutine", co.status)
 		}

@@ -1,6 +1,9 @@
 package lua
 
-import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+)
 
 func cryptoFunctions() map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
@@ -57,14 +60,14 @@ func cryptoEqual(l *vm.LState) int {
 func cryptoHex(l *vm.LState) int {
 	text, err := hostOf(l).Hex(argString(l, 1))
 	check(l, err)
-	l.Push(stringOf(text))
+	l.Push(values.StringOf(text))
 	return 1
 }
 
 func cryptoUnhex(l *vm.LState) int {
 	raw, problem, err := hostOf(l).Unhex(argString(l, 1))
 	check(l, err)
-	return pushOr(l, stringOf(raw), problem)
+	return pushOr(l, values.StringOf(raw), problem)
 }
 
 func base64Functions() map[string]vm.LGFunction {
@@ -80,7 +83,7 @@ func base64Encode(forURL bool) vm.LGFunction {
 	return func(l *vm.LState) int {
 		text, err := hostOf(l).Base64(argString(l, 1), forURL)
 		check(l, err)
-		l.Push(stringOf(text))
+		l.Push(values.StringOf(text))
 		return 1
 	}
 }
@@ -89,6 +92,6 @@ func base64Decode(forURL bool) vm.LGFunction {
 	return func(l *vm.LState) int {
 		raw, problem, err := hostOf(l).Unbase64(argString(l, 1), forURL)
 		check(l, err)
-		return pushOr(l, stringOf(raw), problem)
+		return pushOr(l, values.StringOf(raw), problem)
 	}
 }

@@ -1,6 +1,9 @@
 package lua
 
-import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+)
 
 // derivedOf returns the derived field of t. It is nil in Lua's sense unless t is the request: the
 // first argument of the call, with a table of headers.
@@ -10,7 +13,7 @@ func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 		return vm.LNil
 	}
 	derived := &c.Cookies
-	if name == queryField {
+	if name == luajson.QueryField {
 		derived = &c.Query
 	}
 	if *derived != nil {
@@ -20,7 +23,7 @@ func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 	if headers == nil {
 		return vm.LNil
 	}
-	if name == queryField {
+	if name == luajson.QueryField {
 		*derived = readQuery(l, memberOf(c, t, "query"))
 	} else {
 		*derived = readCookies(l, headers)

@@ -5,7 +5,9 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -30,7 +32,7 @@ func callError(api *vm.APIError, m *meter) *script.Error {
 		if known, ok := v.Value.(*script.Error); ok {
 			*e = *known
 		} else {
-			e.Message = "the script raised a " + valueName(v)
+			e.Message = "the script raised a " + values.Name(v)
 		}
 	case vm.LString:
 		var where string
@@ -47,7 +49,7 @@ func callError(api *vm.APIError, m *meter) *script.Error {
 		e.Message = numeral.Format(float64(v))
 	case *vm.LTable:
 		e.Message = "the script raised a table without a message"
-		settle(v)
+		luajson.Settle(v)
 		if message, ok := v.RawGetString("message").(vm.LString); ok {
 			e.Message = string(message)
 		}

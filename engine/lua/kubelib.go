@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/quantity"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -16,8 +18,8 @@ import (
 const kubeLibrary = "kube"
 
 // kubeModule returns the library.
-func kubeModule() module {
-	return module{Name: kubeLibrary, Functions: map[string]vm.LGFunction{
+func kubeModule() values.Module {
+	return values.Module{Name: kubeLibrary, Functions: map[string]vm.LGFunction{
 		"resourceAdd":             kubeResourceAdd,
 		"accuratePodRequirements": kubeRequirements,
 		"getPodDependencies":      kubeDependencies,
@@ -131,11 +133,11 @@ type podTemplate struct {
 // argPodTemplate reads the first argument.
 func argPodTemplate(l *vm.LState) *podTemplate {
 	c := bindingOf(l)
-	e := newEncoder(&c.JSON, c.Host.StringBytes, "the template")
-	text, err := e.value(nil, argTable(l))
+	e := luajson.NewEncoder(&c.JSON, c.Host.StringBytes, "the template")
+	text, err := e.Value(nil, argTable(l))
 	allocateString(l, len(text))
 	if err != nil {
-		raise(l, e.fail(err, "the template"))
+		raise(l, e.Fail(err, "the template"))
 	}
 	if bytes.Contains(text, []byte("null")) {
 		text = withoutNulls(text)
@@ -186,8 +188,8 @@ func pushJSON(l *vm.LState, value any) int {
 		l.RaiseError("the result has no JSON: %s", err.Error())
 	}
 	allocateString(l, len(text))
-	d := newDecoder(&bindingOf(l).JSON)
-	v, err := d.value(string(text))
+	d := luajson.NewDecoder(&bindingOf(l).JSON)
+	v, err := d.Value(string(text))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("the result has no table: %s", err.Error())
@@ -262,7 +264,7 @@ func quantityOf(l *vm.LState, name, text string) *quantity.Quantity {
 	l.Charge(quantityInstructions)
 	q, err := quantity.Parse(text)
 	if err != nil {
-		l.RaiseError("the amount %s of %s %s", keyText(vm.LString(text)), keyText(vm.LString(name)), err.Error())
+		l.RaiseError("the amount %s of %s %s", values.KeyText(vm.LString(text)), values.KeyText(vm.LString(name)), err.Error())
 	}
 	return q
 }

@@ -1,6 +1,10 @@
 package lua
 
-import "github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
+)
 
 func kvFunctions() map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
@@ -17,7 +21,7 @@ func kvGet(l *vm.LState) int {
 		l.Push(vm.LNil)
 		return 1
 	}
-	l.Push(stringOf(content)) // which nobody changes: engine.Host says so
+	l.Push(values.StringOf(content)) // which nobody changes: engine.Host says so
 	return 1
 }
 
@@ -28,8 +32,8 @@ func kvJSON(l *vm.LState) int {
 		l.Push(vm.LNil)
 		return 1
 	}
-	d := newDecoder(&bindingOf(l).JSON)
-	v, problem := d.value(string(stringOf(content)))
+	d := luajson.NewDecoder(&bindingOf(l).JSON)
+	v, problem := d.Value(string(values.StringOf(content)))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if problem != nil {
 		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), problem.Error())
@@ -43,7 +47,7 @@ func kvKeys(l *vm.LState) int {
 	keys, err := hostOf(l).Keys(optString(l, 1, ""), optString(l, 2, ""))
 	check(l, err)
 	t := vm.NewTable(len(keys), 0)
-	markArray(t)
+	luajson.MarkArray(t)
 	for _, key := range keys {
 		t.Append(vm.LString(key))
 	}

@@ -3,6 +3,8 @@ package lua
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -29,7 +31,7 @@ func logAt(level engine.Level) vm.LGFunction {
 			if !ok {
 				typeError(l, 2, "table")
 			}
-			settle(t)
+			luajson.Settle(t)
 			fields = t
 		}
 		var line hostapi.Line
@@ -50,11 +52,11 @@ func addValue(l *vm.LState, line *hostapi.Line, v vm.LValue) {
 }
 
 func addJSON(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
-	e := newEncoder(&bindingOf(l).JSON, hostapi.MaxLine, "the values")
-	text, err := e.value(nil, t)
+	e := luajson.NewEncoder(&bindingOf(l).JSON, hostapi.MaxLine, "the values")
+	text, err := e.Value(nil, t)
 	l.Charge(0) // fails here if the budget is why encoding did
 	if err != nil {
-		line.Text(typeName(t) + " (" + e.fail(err, "which").Message + ")")
+		line.Text(values.TypeName(t) + " (" + e.Fail(err, "which").Message + ")")
 		return
 	}
 	line.Text(string(text))
@@ -68,7 +70,7 @@ func addFields(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
 	m := l.Meter
 	for k, v := m.Next(t, vm.LNil); k != vm.LNil && !line.Full(); k, v = m.Next(t, k) {
 		l.Charge(1)
-		line.Field(keyText(k))
+		line.Field(values.KeyText(k))
 		if s, ok := v.(vm.LString); ok {
 			line.FieldText(string(s))
 		} else {

@@ -4,6 +4,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -13,10 +14,10 @@ func HasGlobal(name string) bool { return sandbox().HasGlobal(name) }
 // HasMember reports whether the global variable is a library, and whether it has the member.
 func HasMember(global, member string) (isLib, has bool) {
 	ud, _ := sandbox().base.RawGetString(global).(*vm.LUserData)
-	if ud == nil || !isLibrary(ud) {
+	if ud == nil || !values.IsLibrary(ud) {
 		return false, false
 	}
-	return true, ud.Value.(library).members.RawGetString(member) != vm.LNil
+	return true, ud.Value.(values.Library).Members.RawGetString(member) != vm.LNil
 }
 
 // NearestGlobal returns the global variable whose name differs least from the name; "" if none is similar.
@@ -25,10 +26,10 @@ func NearestGlobal(name string) string { return diagnose.Nearest(name, sandbox()
 // NearestMember is NearestGlobal for a member of a library.
 func NearestMember(global, member string) string {
 	ud, _ := sandbox().base.RawGetString(global).(*vm.LUserData)
-	if ud == nil || !isLibrary(ud) {
+	if ud == nil || !values.IsLibrary(ud) {
 		return ""
 	}
-	return diagnose.Nearest(member, ud.Value.(library).members)
+	return diagnose.Nearest(member, ud.Value.(values.Library).Members)
 }
 
 // HasModule reports whether require returns something for the name in every script.

@@ -4,16 +4,18 @@ import (
 	"strconv"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // newOperators returns the builtins behind operators, by what the compiler leaves for them.
 func newOperators() map[string]*vm.LFunction {
 	return map[string]*vm.LFunction{
-		compile.Concat: builtin(operatorConcat),
-		compile.Length: builtin(operatorLength),
-		compile.Arg:    builtin(operatorArg),
+		compile.Concat: values.Builtin(operatorConcat),
+		compile.Length: values.Builtin(operatorLength),
+		compile.Arg:    values.Builtin(operatorArg),
 	}
 }
 
@@ -24,7 +26,7 @@ func operatorLength(l *vm.LState) int {
 		l.Push(vm.LNumber(len(v)))
 		return 1
 	case *vm.LTable:
-		if v.Metatable == nil || isMarked(v) {
+		if v.Metatable == nil || luajson.IsMarked(v) {
 			l.Push(vm.LNumber(border(v)))
 			return 1
 		}

@@ -45,7 +45,7 @@ func (m *matcher) step() {
 	}
 }
 
-// settle charges for the steps since the last time.
+// Settle charges for the steps since the last time.
 func (m *matcher) settle() {
 	n := m.steps
 	m.steps = 0

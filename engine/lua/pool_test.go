@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -69,8 +70,8 @@ func TestPoolIsBoundedInBytes(t *testing.T) {
 	for i := range 2 * maxIdleStates {
 		s := newState(fmt.Sprint(i))
 		s.meter.begin(script.MaxLimits())
-		d := newDecoder(&s.call.JSON)
-		if _, err := d.value(wide); err != nil {
+		d := luajson.NewDecoder(&s.call.JSON)
+		if _, err := d.Value(wide); err != nil {
 			t.Fatal(err)
 		}
 		p.put(s)

@@ -9,6 +9,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -112,9 +113,9 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c.program, c.inv = p, inv
 	c.Patterns, c.Started = &p.engine.patterns, s.meter.started
 	c.Host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
-	d := newDecoder(&c.JSON)
+	d := luajson.NewDecoder(&c.JSON)
 	if p.decodesConfig {
-		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))
+		config, err := d.Object(s.meter.kept(orEmpty(inv.Config)))
 		if err != nil {
 			return s.meter.invalid("config", err)
 		}
@@ -129,7 +130,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 		return p.setGlobals(s, &d, inv.Args)
 	}
 	for i, arg := range inv.Args {
-		v, err := d.value(s.meter.kept(arg))
+		v, err := d.Value(s.meter.kept(arg))
 		if err != nil {
 			return s.meter.invalid(fmt.Sprintf("args[%d]", i), err)
 		}
@@ -176,21 +177,21 @@ func orEmpty(config []byte) []byte {
 
 // setGlobals sets the members of the single argument of a chunk that is the
 // program.
-func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
+func (p *program) setGlobals(s *state, d *luajson.Decoder, args [][]byte) error {
 	switch len(args) {
 	case 0:
 		return nil
 	case 1:
-		globals, err := d.object(s.meter.kept(args[0]))
+		globals, err := d.Object(s.meter.kept(args[0]))
 		if err != nil {
 			return s.meter.invalid("args[0]", err)
 		}
-		o := lazyOf(globals)
-		for i := range o.count() {
+		o := luajson.Lazy(globals)
+		for i := range o.Count() {
 			if i%vm.Skipped == vm.Skipped-1 && !s.meter.Pay(0) {
 				return s.meter.stopError()
 			}
-			s.call.env.RawSetString(o.name(i), o.valueAt(i))
+			s.call.env.RawSetString(o.Name(i), o.ValueAt(i))
 		}
 		return nil
 	}
@@ -199,12 +200,12 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 
 // collect appends the results of the call to res.
 func (p *program) collect(s *state, res *engine.Result) error {
-	e := newEncoder(&s.call.JSON, s.meter.limits.ResultBytes, "the results")
+	e := luajson.NewEncoder(&s.call.JSON, s.meter.limits.ResultBytes, "the results")
 	e.Base = res.Bytes()
 	for i := range s.l.GetTop() {
-		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1)) })
+		err := res.Append(func(dst []byte) ([]byte, error) { return e.Value(dst, s.l.Get(i+1)) })
 		if err != nil {
-			return e.fail(err, fmt.Sprintf("result %d", i+1))
+			return e.Fail(err, fmt.Sprintf("result %d", i+1))
 		}
 	}
 	s.l.SetTop(0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -186,7 +187,7 @@ func (r *replacement) replace(s string, at []int) {
 	case vm.LVIsFalse(value):
 		r.add(s[at[0]:at[1]])
 	default:
-		r.L.RaiseError("invalid replacement value (a %s)", valueName(value))
+		r.L.RaiseError("invalid replacement value (a %s)", values.Name(value))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -14,7 +15,7 @@ import (
 func baseRequire(l *vm.LState) int {
 	name := argString(l, 1)
 	libraries := callOf(l).base()
-	if lib := libraries.RawGetString(name); isLibrary(lib) {
+	if lib := libraries.RawGetString(name); values.IsLibrary(lib) {
 		l.Push(lib)
 		return 1
 	}
@@ -28,7 +29,7 @@ func baseRequire(l *vm.LState) int {
 	}
 	names := []string{kubeLibrary}
 	libraries.ForEach(func(name, v vm.LValue) {
-		if isLibrary(v) {
+		if values.IsLibrary(v) {
 			names = append(names, name.String())
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -42,10 +43,10 @@ func sandbox() *box {
 func newBox() *box {
 	b := &box{
 		base:      &vm.LTable{},
-		names:     make(map[*vm.LFunction]string),
+		names:     iteratorNames(),
 		operators: newOperators(),
 	}
-	b.envMeta = protected(b.base)
+	b.envMeta = values.Protected(b.base)
 	b.bareEnv = &vm.LTable{}
 	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
 	functions := baseFunctions()
@@ -53,8 +54,8 @@ func newBox() *box {
 	b.fill(b.base, "", functions)
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
 	b.add(standardLibraries())
-	b.strings = libraryMembers(b.base.RawGetString("string"))
-	b.stringMeta = protected(b.strings)
+	b.strings = values.Members(b.base.RawGetString("string"))
+	b.stringMeta = values.Protected(b.strings)
 	b.fill(b.base, "", hostFunctions())
 	b.add(hostLibraries())
 	b.kube = b.newLibrary(kubeModule())
@@ -70,7 +71,7 @@ func (b *box) fill(t *vm.LTable, prefix string, functions map[string]vm.LGFuncti
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fn := builtin(functions[name])
+		fn := values.Builtin(functions[name])
 		b.names[fn] = prefix + name
 		t.RawSetString(name, fn)
 	}
@@ -81,7 +82,7 @@ func (b *box) HasGlobal(name string) bool { return b.base.RawGetString(name) != 
 
 // HasModule reports whether require returns something for the name.
 func (b *box) HasModule(name string) bool {
-	return name == kubeLibrary || isLibrary(b.base.RawGetString(name))
+	return name == kubeLibrary || values.IsLibrary(b.base.RawGetString(name))
 }
 
 // Operator returns the builtin that a marker stands for, which the compiler left; nil if the text is none.
@@ -93,23 +94,23 @@ func (b *box) Operator(name string) vm.LValue {
 }
 
 // add adds libraries to the base.
-func (b *box) add(all []module) {
+func (b *box) add(all []values.Module) {
 	for _, m := range all {
 		b.base.RawSetString(m.Name, b.newLibrary(m))
 	}
 }
 
 // newLibrary returns a library.
-func (b *box) newLibrary(m module) *vm.LUserData {
+func (b *box) newLibrary(m values.Module) *vm.LUserData {
 	members := &vm.LTable{}
 	b.fill(members, m.Name+".", m.Functions)
 	for key, value := range m.Values {
 		members.RawSetString(key, value)
 	}
-	meta := protected(members)
-	meta.RawSetString("__newindex", builtin(func(l *vm.LState) int {
+	meta := values.Protected(members)
+	meta.RawSetString("__newindex", values.Builtin(func(l *vm.LState) int {
 		l.RaiseError("the library %s is read-only", m.Name)
 		return 0
 	}))
-	return &vm.LUserData{Value: library{members}, Metatable: meta}
+	return &vm.LUserData{Value: values.Library{Members: members}, Metatable: meta}
 }

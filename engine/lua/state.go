@@ -4,6 +4,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -36,7 +37,7 @@ func newState(tenant string) *state {
 	s.meter.Control = &s.meter
 	s.l = vm.NewState(&s.meter.Meter, vm.Options{Calls: callStackSize, Values: registrySize, MaxValues: registryMaxSize, Grow: registryGrowStep})
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
-	s.call.JSON, s.call.Names = newStore(&s.meter.Meter, &s.call), sandbox().names
+	s.call.JSON, s.call.Names = luajson.NewStore(&s.meter.Meter, &s.call), sandbox().names
 	g := s.l.G
 	g.Call = &s.call.binding
 	g.Strings, g.Number, g.Describe = sandbox().stringMeta, textNumber, described
@@ -54,7 +55,7 @@ const fixedBytes = 2048
 
 // size returns about how many bytes a state holds that runs no call.
 func (s *state) size() int {
-	return fixedBytes + s.l.Bytes() + s.call.JSON.bytes()
+	return fixedBytes + s.l.Bytes() + s.call.JSON.Bytes()
 }
 
 // trim drops what can be dropped if the state holds more than most bytes. It returns
@@ -64,7 +65,7 @@ func (s *state) trim(most int) int {
 	if size <= most {
 		return size
 	}
-	s.call.JSON.trim()
+	s.call.JSON.Trim()
 	return s.size()
 }
 
@@ -173,7 +174,7 @@ func (c *call) clear() {
 	c.coroutines, c.resumed = nil, 0
 	clear(c.Args)
 	c.Args = c.Args[:0]
-	c.JSON.clear()
+	c.JSON.Clear()
 }
 
 // IsRequest is owner's.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -92,7 +93,7 @@ func mapBytes(l *vm.LState, replace func(byte) byte) int {
 			buf[at] = replace(s[at])
 		}
 	}
-	l.Push(stringOf(buf))
+	l.Push(values.StringOf(buf))
 	return 1
 }
 
@@ -139,7 +140,7 @@ func stringReverse(l *vm.LState) int {
 			buf[len(s)-1-at] = s[at]
 		}
 	}
-	l.Push(stringOf(buf))
+	l.Push(values.StringOf(buf))
 	return 1
 }
 
@@ -206,7 +207,7 @@ func stringGmatch(l *vm.LState) int {
 	s, pattern := argString(l, 1), argString(l, 2)
 	allocate(l, iteratorBytes)
 	start := 0
-	l.Push(builtin(func(l *vm.LState) int {
+	l.Push(values.Builtin(func(l *vm.LState) int {
 		m := matcher{l: l, src: s, pattern: pattern}
 		for ; start <= len(s); start++ {
 			m.step()
@@ -284,7 +285,7 @@ type substitution struct {
 
 // replace appends what takes the place of the match from s to end.
 func (g *substitution) replace(s, end int) {
-	l := g.matcher.l
+	l := g.l
 	var v vm.LValue
 	switch r := g.replacement.(type) {
 	case vm.LString:
@@ -307,7 +308,7 @@ func (g *substitution) replace(s, end int) {
 	case isText(v):
 		g.addValue(v)
 	default:
-		l.RaiseError("invalid replacement value (a %s)", valueName(v))
+		l.RaiseError("invalid replacement value (a %s)", values.Name(v))
 	}
 }
 
@@ -320,7 +321,7 @@ func (g *substitution) template(r string, s, end int) {
 			return
 		}
 		if escape == "" {
-			g.matcher.l.RaiseError("%s", "invalid use of '%' in replacement string")
+			g.l.RaiseError("%s", "invalid use of '%' in replacement string")
 		}
 		switch c := escape[0]; {
 		case c == '0':

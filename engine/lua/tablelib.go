@@ -3,6 +3,7 @@ package lua
 import (
 	"sort"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -25,7 +26,7 @@ func tableConcat(l *vm.LState) int {
 	for i := first; i <= last; i++ {
 		v := list.RawGetInt(i)
 		if !isText(v) {
-			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", valueName(v), i)
+			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", values.Name(v), i)
 		}
 		t.addValue(v)
 		if i < last {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -60,7 +61,7 @@ func (t *text) value() vm.LString {
 	t.settle()
 	if cap(t.buf) > scratchBytes {
 		allocate(t.L, stringBytes)
-		return stringOf(t.buf)
+		return values.StringOf(t.buf)
 	}
 	allocate(t.L, stringBytes+len(t.buf))
 	s := vm.LString(t.buf)
@@ -86,7 +87,7 @@ func (t *text) grow(need int) {
 	}
 }
 
-// settle pays for what was added.
+// Settle pays for what was added.
 func (t *text) settle() {
 	n := t.owed
 	t.owed = n % bytesPerInstruction
@@ -138,7 +139,7 @@ func (t *text) repeat(s, separator string, n int) {
 	t.add(separator)
 	for left := n - 2; left > 0; {
 		known := min((len(t.buf)-begin)/unit, max(pieceBytes/unit, 1), left)
-		t.add(string(stringOf(t.buf[begin : begin+known*unit]))) // for which there is room
+		t.add(string(values.StringOf(t.buf[begin : begin+known*unit]))) // for which there is room
 		left -= known
 	}
 	t.add(s)

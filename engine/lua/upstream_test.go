@@ -11,6 +11,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -101,9 +102,9 @@ func runUpstream(code []byte) (held int, wrong string) {
 	env := s.call.env
 	env.RawSetString("_G", env)
 	for name, fn := range upstreamFunctions(env) {
-		env.RawSetString(name, builtin(fn))
+		env.RawSetString(name, values.Builtin(fn))
 	}
-	env.RawSetString("assert", builtin(func(l *vm.LState) int {
+	env.RawSetString("assert", values.Builtin(func(l *vm.LState) int {
 		if held++; vm.LVIsFalse(l.Get(1)) {
 			held--
 			lines = append(lines, fmt.Sprint(lineOf(l.Where(1))))

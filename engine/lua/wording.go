@@ -4,17 +4,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // described returns "field 'execute' (a nil value)" for the i-th operand of an instruction, or "a nil value" if it has no
 // name. The key that it was asked for, if any, is added behind the type.
 func described(l *vm.LState, i int, v, key vm.LValue) string {
-	text, more := "a "+valueName(v)+" value", ""
+	text, more := "a "+values.Name(v)+" value", ""
 	if b, ok := key.(vm.LBool); ok {
 		more = "key '" + b.String() + "'"
 	} else if key != nil {
-		more = "key '" + keyText(key) + "'"
+		more = "key '" + values.KeyText(key) + "'"
 	}
 	if of := diagnose.Operand(l, i, v, callOf(l)); of.Kind != "" {
 		return of.Kind + " '" + hostapi.KeyText(of.Name) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
@@ -49,8 +50,8 @@ func hint(value vm.LValue, v diagnose.Variable) string {
 	case v.Kind == diagnose.Global:
 		near = diagnose.Nearest(v.Name, sandbox().base)
 	case v.Of != nil && v.Of.Kind == diagnose.Global:
-		if lib, ok := sandbox().base.RawGetString(v.Of.Name).(*vm.LUserData); ok && isLibrary(lib) {
-			if near = diagnose.Nearest(v.Name, lib.Value.(library).members); near != "" {
+		if lib, ok := sandbox().base.RawGetString(v.Of.Name).(*vm.LUserData); ok && values.IsLibrary(lib) {
+			if near = diagnose.Nearest(v.Name, lib.Value.(values.Library).Members); near != "" {
 				near = v.Of.Name + "." + near
 			}
 		}

@@ -1,4 +1,4 @@
-package lua
+package luajson
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -20,13 +21,13 @@ const (
 	lookBytes = 4 << 10
 )
 
-// decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
+// Decoder reads JSON (RFC 8259, strictly: UTF-8, one value, nothing after it)
 // into Lua values. Text without escapes is not copied: strings keep the whole
 // input alive. If a name occurs twice in an object, the last one counts. Objects
 // become lazy ones. null is nil, except as an element of an array: that is json.null,
 // so that the others keep their places.
-type decoder struct {
-	store *store
+type Decoder struct {
+	store *Store
 	meter *vm.Meter // the store's
 	nodes int       // values that may still be made
 	rate  int       // bytes that are read for one instruction
@@ -41,17 +42,17 @@ type decoder struct {
 // Reading is charged, and yields the call's turn if it is asked for. When the call is to
 // end it stops with an error that says nothing: the meter knows why.
 
-// jsonBytesPerInstruction is how many bytes of JSON are decoded for one
+// textPerInstruction is how many bytes of JSON are decoded for one
 // instruction: a short value takes about as long as one.
-const jsonBytesPerInstruction = 4
+const textPerInstruction = 4
 
-// newDecoder returns a decoder for a text.
-func newDecoder(s *store) decoder {
-	return decoder{store: s, meter: s.meter, nodes: maxNodes, rate: jsonBytesPerInstruction}
+// NewDecoder returns a decoder for a text.
+func NewDecoder(s *Store) Decoder {
+	return Decoder{store: s, meter: s.meter, nodes: maxNodes, rate: textPerInstruction}
 }
 
-// value decodes a JSON text that nobody changes: what comes of it refers to it.
-func (d *decoder) value(text string) (vm.LValue, error) {
+// Value decodes a JSON text that nobody changes: what comes of it refers to it.
+func (d *Decoder) Value(text string) (vm.LValue, error) {
 	if err := d.begin(text); err != nil {
 		return nil, err
 	}
@@ -59,14 +60,14 @@ func (d *decoder) value(text string) (vm.LValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v == vm.LValue(null) {
+	if v == vm.LValue(values.Null) {
 		v = vm.LNil
 	}
 	return v, d.end()
 }
 
-// object is value for an object.
-func (d *decoder) object(text string) (*vm.LTable, error) {
+// Object is value for an object.
+func (d *Decoder) Object(text string) (*vm.LTable, error) {
 	if err := d.begin(text); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (d *decoder) object(text string) (*vm.LTable, error) {
 	return t, d.end()
 }
 
-func (d *decoder) begin(text string) error {
+func (d *Decoder) begin(text string) error {
 	if len(text) > math.MaxInt32 {
 		return errors.New("is larger than 2 GiB")
 	}
@@ -111,7 +112,7 @@ func wholeRunes(s string, bytes int) int {
 	return to
 }
 
-func (d *decoder) end() error {
+func (d *Decoder) end() error {
 	d.space()
 	if d.at < len(d.in) {
 		return d.errorf("unexpected text after the JSON value")
@@ -120,7 +121,7 @@ func (d *decoder) end() error {
 }
 
 // pay pays for what was read.
-func (d *decoder) pay() error {
+func (d *Decoder) pay() error {
 	n := (d.at - d.paid) / d.rate
 	d.paid = d.at
 	if !d.meter.Pay(n) {
@@ -130,25 +131,25 @@ func (d *decoder) pay() error {
 }
 
 // look pays when there is enough to pay for.
-func (d *decoder) look() error {
+func (d *Decoder) look() error {
 	if d.at-d.paid < lookBytes {
 		return nil
 	}
 	return d.pay()
 }
 
-func (d *decoder) errorf(format string, args ...any) error {
+func (d *Decoder) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s at byte %d", fmt.Sprintf(format, args...), d.at+1)
 }
 
 // space steps over white space, of which there mostly is none.
-func (d *decoder) space() {
+func (d *Decoder) space() {
 	if d.at < len(d.in) && d.in[d.at] <= ' ' {
 		d.spaces()
 	}
 }
 
-func (d *decoder) spaces() {
+func (d *Decoder) spaces() {
 	for d.at < len(d.in) {
 		switch d.in[d.at] {
 		case ' ', '\t', '\n', '\r':
@@ -163,7 +164,7 @@ func (d *decoder) spaces() {
 }
 
 // peek returns the next byte, or 0 at the end.
-func (d *decoder) peek() byte {
+func (d *Decoder) peek() byte {
 	if d.at < len(d.in) {
 		return d.in[d.at]
 	}
@@ -171,7 +172,7 @@ func (d *decoder) peek() byte {
 }
 
 // count takes one value from those that may still be made.
-func (d *decoder) count() error {
+func (d *Decoder) count() error {
 	if d.nodes--; d.nodes >= 0 && d.at-d.paid < lookBytes {
 		return nil
 	}
@@ -179,14 +180,14 @@ func (d *decoder) count() error {
 }
 
 // counted is for a value that is one too many, or before which there is something to pay.
-func (d *decoder) counted() error {
+func (d *Decoder) counted() error {
 	if d.nodes < 0 {
 		return d.errorf("more than %d values", maxNodes)
 	}
 	return d.pay()
 }
 
-func (d *decoder) any(depth int) (vm.LValue, error) {
+func (d *Decoder) any(depth int) (vm.LValue, error) {
 	if err := d.count(); err != nil {
 		return nil, err
 	}
@@ -205,14 +206,14 @@ func (d *decoder) any(depth int) (vm.LValue, error) {
 }
 
 // word decodes true, false or null.
-func (d *decoder) word() (vm.LValue, error) {
+func (d *Decoder) word() (vm.LValue, error) {
 	switch d.peek() {
 	case 't':
 		return vm.LTrue, d.literal("true")
 	case 'f':
 		return vm.LFalse, d.literal("false")
 	case 'n':
-		return null, d.literal("null")
+		return values.Null, d.literal("null")
 	}
 	if d.at >= len(d.in) {
 		return nil, d.errorf("unexpected end of JSON")
@@ -220,7 +221,7 @@ func (d *decoder) word() (vm.LValue, error) {
 	return nil, d.errorf("unexpected character")
 }
 
-func (d *decoder) literal(word string) error {
+func (d *Decoder) literal(word string) error {
 	if !strings.HasPrefix(d.in[d.at:], word) {
 		return d.errorf("unexpected character")
 	}
@@ -228,7 +229,7 @@ func (d *decoder) literal(word string) error {
 	return nil
 }
 
-func (d *decoder) enter(depth int) error {
+func (d *Decoder) enter(depth int) error {
 	if depth >= maxDepth {
 		return d.errorf("nested deeper than %d", maxDepth)
 	}
@@ -240,7 +241,7 @@ func (d *decoder) enter(depth int) error {
 
 // next steps over what follows a member or an element: it reports whether there
 // is another.
-func (d *decoder) next(closer byte) (bool, error) {
+func (d *Decoder) next(closer byte) (bool, error) {
 	d.space()
 	if d.at < len(d.in) {
 		switch d.in[d.at] {
@@ -257,7 +258,7 @@ func (d *decoder) next(closer byte) (bool, error) {
 }
 
 // name decodes the name of a member, up to its value.
-func (d *decoder) name() (string, error) {
+func (d *Decoder) name() (string, error) {
 	if d.peek() != '"' {
 		return "", d.errorf("expected a name in quotes")
 	}
@@ -280,26 +281,26 @@ func (d *decoder) name() (string, error) {
 	return name, nil
 }
 
-func (d *decoder) array(depth int) (*vm.LTable, error) {
+func (d *Decoder) array(depth int) (*vm.LTable, error) {
 	if err := d.enter(depth); err != nil {
 		return nil, err
 	}
 	if d.peek() == ']' {
 		d.at++
 		t := vm.NewTable(0, 0)
-		markArray(t)
+		MarkArray(t)
 		d.meter.Made(vm.TableBytes)
 		return t, nil
 	}
 	t := vm.NewTable(4, 0) // the machine would begin with 32
-	markArray(t)
+	MarkArray(t)
 	err := d.elements(t, depth)
 	d.meter.Made(vm.TableBytes + t.Footprint().Since(vm.Footprint{}))
 	return t, err
 }
 
 // elements adds elements to t, of which there is one at least.
-func (d *decoder) elements(t *vm.LTable, depth int) error {
+func (d *Decoder) elements(t *vm.LTable, depth int) error {
 	for n, more := 1, true; more; n++ {
 		v, err := d.any(depth + 1)
 		if err != nil {

@@ -1,4 +1,4 @@
-package lua
+package luajson
 
 import (
 	"errors"
@@ -10,26 +10,27 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// encoder writes Lua values as JSON. It reads tables raw, so that nothing of
+// Encoder writes Lua values as JSON. It reads tables raw, so that nothing of
 // the script runs.
-type encoder struct {
+type Encoder struct {
 	// Base is where this encoder's output begins in dst.
 	Base int
 
-	store *store
+	store *Store
 	meter *vm.Meter // the store's
 	nodes int       // values that may still be written
 	limit int       // bytes of output at most
 	over  string    // what is too large then: "the results"
 }
 
-// newEncoder returns an encoder for at most limit bytes, which are over if there are more: "the results".
-func newEncoder(s *store, limit int, over string) encoder {
-	return encoder{store: s, meter: s.meter, nodes: maxNodes, limit: limit, over: over}
+// NewEncoder returns an encoder for at most limit bytes, which are over if there are more: "the results".
+func NewEncoder(s *Store, limit int, over string) Encoder {
+	return Encoder{store: s, meter: s.meter, nodes: maxNodes, limit: limit, over: over}
 }
 
 // errInterrupted ends encoding when the meter is spent.
@@ -56,8 +57,8 @@ func in(err error, member string) error {
 	return err
 }
 
-// fail turns an error of value into one for the caller; what names the value.
-func (e *encoder) fail(err error, what string) *script.Error {
+// Fail turns an error of Value into one for the caller; what names the value.
+func (e *Encoder) Fail(err error, what string) *script.Error {
 	if errors.Is(err, errInterrupted) {
 		return e.store.owner.Stopped()
 	}
@@ -72,17 +73,17 @@ func (e *encoder) fail(err error, what string) *script.Error {
 }
 
 // spend charges the meter, which encoding cannot do through a Lua error.
-func (e *encoder) spend(n int) error {
+func (e *Encoder) spend(n int) error {
 	if e.meter.Pay(n) {
 		return nil
 	}
 	return errInterrupted
 }
 
-// value appends a value to dst.
-func (e *encoder) value(dst []byte, v vm.LValue) ([]byte, error) { return e.any(dst, v, 0) }
+// Value appends a value to dst.
+func (e *Encoder) Value(dst []byte, v vm.LValue) ([]byte, error) { return e.any(dst, v, 0) }
 
-func (e *encoder) any(dst []byte, v vm.LValue, depth int) ([]byte, error) {
+func (e *Encoder) any(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 	if e.nodes--; e.nodes < 0 {
 		return dst, e.tooMany()
 	}
@@ -97,7 +98,7 @@ func (e *encoder) any(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			return dst, refuse(script.Script, "is %s, which JSON cannot say", numeral.Format(f))
 		}
-		return e.room(appendJSONNumber(dst, f))
+		return e.room(appendNumber(dst, f))
 	case vm.LBool:
 		return e.room(strconv.AppendBool(dst, bool(v)))
 	case *vm.LNilType:
@@ -108,22 +109,22 @@ func (e *encoder) any(dst []byte, v vm.LValue, depth int) ([]byte, error) {
 		}
 		return e.table(dst, v, depth)
 	}
-	if v == vm.LValue(null) {
+	if v == vm.LValue(values.Null) {
 		return e.room(append(dst, "null"...))
 	}
-	what := valueName(v)
-	if isLibrary(v) {
+	what := values.Name(v)
+	if values.IsLibrary(v) {
 		what = "library"
 	}
 	return dst, refuse(script.Script, "is a %s, which JSON cannot say", what)
 }
 
-func (e *encoder) tooMany() error {
+func (e *Encoder) tooMany() error {
 	return refuse(script.Limit, "%s have more than %d values", e.over, maxNodes)
 }
 
 // room refuses output that has become too large.
-func (e *encoder) room(dst []byte) ([]byte, error) {
+func (e *Encoder) room(dst []byte) ([]byte, error) {
 	if len(dst)-e.Base > e.limit {
 		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
 	}
@@ -131,15 +132,15 @@ func (e *encoder) room(dst []byte) ([]byte, error) {
 }
 
 // add appends s if there is room.
-func (e *encoder) add(dst []byte, s string) ([]byte, error) {
+func (e *Encoder) add(dst []byte, s string) ([]byte, error) {
 	if len(dst)-e.Base+len(s) > e.limit {
 		return dst, refuse(script.Limit, "%s are larger than %d bytes", e.over, e.limit)
 	}
 	return append(dst, s...), nil
 }
 
-func (e *encoder) table(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
-	if o := lazyOf(t); o != nil {
+func (e *Encoder) table(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
+	if o := Lazy(t); o != nil {
 		return e.lazyObject(dst, o, depth)
 	}
 	n, err := e.arrayLen(t)
@@ -168,7 +169,7 @@ const (
 )
 
 // arrayLen returns the length of t as an array, or -1 if it is an object.
-func (e *encoder) arrayLen(t *vm.LTable) (int, error) {
+func (e *Encoder) arrayLen(t *vm.LTable) (int, error) {
 	marked := t.Metatable == arrayMark
 	if names, only := t.OnlyNames(); !marked && only {
 		return -1, e.spend(min(names, 1)) // as of most tables
@@ -188,7 +189,7 @@ func (e *encoder) arrayLen(t *vm.LTable) (int, error) {
 			continue
 		}
 		if marked {
-			return 0, in(refuse(script.Script, "is a member of an array: its names must be 1, 2, 3 and so on"), "["+keyText(k)+"]")
+			return 0, in(refuse(script.Script, "is a member of an array: its names must be 1, 2, 3 and so on"), "["+values.KeyText(k)+"]")
 		}
 		return -1, nil
 	}
@@ -204,7 +205,7 @@ func (e *encoder) arrayLen(t *vm.LTable) (int, error) {
 	return highest, nil
 }
 
-func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
+func (e *Encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 	dst = append(dst, '{')
 	first := true
 	var err error
@@ -223,14 +224,14 @@ func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 			}
 			dst, err = e.text(dst, name)
 		default:
-			err = refuse(script.Script, "has a %s as a name", valueName(k))
+			err = refuse(script.Script, "has a %s as a name", values.Name(k))
 		}
 		if err != nil {
 			return dst, err
 		}
 		dst = append(dst, ':')
 		if dst, err = e.any(dst, v, depth+1); err != nil {
-			return dst, in(err, "."+keyText(k))
+			return dst, in(err, "."+values.KeyText(k))
 		}
 	}
 	if nulls := nullsOf(t); nulls != nil {
@@ -245,7 +246,7 @@ func (e *encoder) object(dst []byte, t *vm.LTable, depth int) ([]byte, error) {
 }
 
 // nulls writes the null members with these names; first is true if they are the first members of their object.
-func (e *encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error) {
+func (e *Encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error) {
 	for name := range e.meter.Pairs(names) {
 		if !first {
 			dst = append(dst, ',')
@@ -262,9 +263,9 @@ func (e *encoder) nulls(dst []byte, names *vm.LTable, first bool) ([]byte, error
 	return dst, nil
 }
 
-// appendJSONNumber writes integers up to 2^53 without fraction or exponent, and
+// appendNumber writes integers up to 2^53 without fraction or exponent, and
 // other numbers with as many digits as bring them back exactly.
-func appendJSONNumber(dst []byte, f float64) []byte {
+func appendNumber(dst []byte, f float64) []byte {
 	if numeral.IsExact(f) {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
@@ -274,7 +275,7 @@ func appendJSONNumber(dst []byte, f float64) []byte {
 const hexDigits = "0123456789abcdef"
 
 // text writes s in quotes.
-func (e *encoder) text(dst []byte, s string) ([]byte, error) {
+func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if len(s) > hostapi.PieceBytes && len(s) <= e.limit { // or it would be copied over and over
 		dst = slices.Grow(dst, len(s))
 	}
@@ -293,7 +294,7 @@ func (e *encoder) text(dst []byte, s string) ([]byte, error) {
 }
 
 // piece writes a part of a text.
-func (e *encoder) piece(dst []byte, s string) ([]byte, error) {
+func (e *Encoder) piece(dst []byte, s string) ([]byte, error) {
 	if len(dst)-e.Base+len(s) > e.limit {
 		return e.add(dst, s) // which is refused
 	}

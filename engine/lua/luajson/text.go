@@ -1,4 +1,4 @@
-package lua
+package luajson
 
 import (
 	"math"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // Numbers and strings of JSON.
 
-func (d *decoder) digits() bool {
+func (d *Decoder) digits() bool {
 	start := d.at
 	for more := true; more; {
 		in, at := d.in, d.at
@@ -40,7 +41,7 @@ var digitValues = func() (values [10]vm.LValue) {
 // exactDigits are so many that they surely fit a double.
 const exactDigits = 15
 
-func (d *decoder) number() (vm.LValue, error) {
+func (d *Decoder) number() (vm.LValue, error) {
 	digits, integer, err := d.digitsOfNumber()
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (d *decoder) number() (vm.LValue, error) {
 }
 
 // digitsOfNumber checks the number at d.at and returns its text.
-func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
+func (d *Decoder) digitsOfNumber() (text string, integer bool, err error) {
 	start := d.at
 	if d.peek() == '-' {
 		d.at++
@@ -99,7 +100,7 @@ func (d *decoder) digitsOfNumber() (text string, integer bool, err error) {
 }
 
 // text decodes a string in quotes.
-func (d *decoder) text() (string, error) {
+func (d *Decoder) text() (string, error) {
 	start := d.at + 1
 	end := plainUpTo(d.in, start)
 	if end < len(d.in) && d.in[end] == '"' {
@@ -117,7 +118,7 @@ func (d *decoder) text() (string, error) {
 }
 
 // skipText steps over a string in quotes, and reports whether it has escapes.
-func (d *decoder) skipText() (escapes bool, err error) {
+func (d *Decoder) skipText() (escapes bool, err error) {
 	d.at++
 	for {
 		d.at = plainUpTo(d.in, d.at)
@@ -185,7 +186,7 @@ var plainText = func() (plain [256]bool) {
 
 // escaped decodes the string between start and end, which was checked and has escapes. It
 // is charged as what is read a second time.
-func (d *decoder) escaped(start, end int) (string, error) {
+func (d *Decoder) escaped(start, end int) (string, error) {
 	defer func(at int) { d.at, d.paid = at, at }(d.at)
 	d.meter.Made(end - start)
 	out := make([]byte, 0, end-start)
@@ -204,11 +205,11 @@ func (d *decoder) escaped(start, end int) (string, error) {
 			out = utf8.AppendRune(out, r)
 		}
 	}
-	return string(stringOf(out)), nil
+	return string(values.StringOf(out)), nil
 }
 
 // escape decodes the escape at d.at. Half of a surrogate pair becomes U+FFFD.
-func (d *decoder) escape() (rune, error) {
+func (d *Decoder) escape() (rune, error) {
 	d.at++
 	c := d.peek()
 	if c == 'u' {
@@ -243,7 +244,7 @@ func (d *decoder) escape() (rune, error) {
 }
 
 // hex decodes the four digits after the 'u' at d.at.
-func (d *decoder) hex() (rune, bool) {
+func (d *Decoder) hex() (rune, bool) {
 	if d.at+5 > len(d.in) {
 		return 0, false
 	}

@@ -1,4 +1,4 @@
-package lua
+package luajson
 
 import (
 	"unsafe"
@@ -8,18 +8,18 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-// lazyObject is a table made of a JSON object whose members stay text until the
+// Object is a table made of a JSON object whose members stay text until the
 // script asks for them: most scripts read a few of many. Whatever else is done to
 // the table first makes it a plain one; scripts cannot tell the difference.
 //
 // The text was checked from end to end before, so that reading it cannot fail.
-type lazyObject struct {
+type Object struct {
 	// LTable is what scripts hold. As long as its metatable is lazyMark, it is empty and
 	// members count.
 	vm.LTable
 
 	extent
-	store   *store // of the call
+	store   *Store // of the call
 	text    string // all of the JSON
 	depth   int
 	opened  bool // a member that is a table was handed out
@@ -69,36 +69,36 @@ const (
 	memberBytes = 140
 )
 
-// lazyOf returns the lazy object that t is, or nil.
-func lazyOf(t *vm.LTable) *lazyObject {
+// Lazy returns the lazy object that t is, or nil.
+func Lazy(t *vm.LTable) *Object {
 	if t.Lazy == nil || t.Metatable != lazyMark {
 		return nil
 	}
-	o, _ := t.Lazy.(*lazyObject)
+	o, _ := t.Lazy.(*Object)
 	return o
 }
 
 // Member is vm.Lazy's.
-func (o *lazyObject) Member(_ *vm.LState, name string) vm.LValue {
+func (o *Object) Member(_ *vm.LState, name string) vm.LValue {
 	if o.Metatable != lazyMark || len(o.members) > lazyMembers {
 		return nil
 	}
-	v := o.get(name)
+	v := o.Get(name)
 	if vm.IsNil(v) && isDerived(name) {
 		return nil // lazyIndex may raise errors
 	}
 	return v
 }
 
-// count returns how many members there are.
-func (o *lazyObject) count() int { return len(o.members) }
+// Count returns how many members there are.
+func (o *Object) Count() int { return len(o.members) }
 
-// name returns the name of the i-th member.
-func (o *lazyObject) name(i int) string { return o.members[i].name }
+// Name returns the name of the i-th member.
+func (o *Object) Name(i int) string { return o.members[i].name }
 
-// settle makes t a plain table if it is a lazy one.
-func settle(t *vm.LTable) {
-	o := lazyOf(t)
+// Settle makes t a plain table if it is a lazy one.
+func Settle(t *vm.LTable) {
+	o := Lazy(t)
 	if o == nil {
 		return
 	}
@@ -108,7 +108,7 @@ func settle(t *vm.LTable) {
 		if i%vm.Skipped == vm.Skipped-1 && !c.meter.Pay(0) {
 			break // the call is over
 		}
-		name, value := o.members[i].name, o.valueAt(i)
+		name, value := o.members[i].name, o.ValueAt(i)
 		switch isNull := vm.IsNil(value); {
 		case isNull && o.nulls == nil:
 			o.nulls = &vm.LTable{}
@@ -136,17 +136,17 @@ func nullsOf(t *vm.LTable) *vm.LTable {
 	if t.Lazy == nil || t.Metatable != nullsMark {
 		return nil
 	}
-	return t.Lazy.(*lazyObject).nulls // only settle gives a table this metatable
+	return t.Lazy.(*Object).nulls // only settle gives a table this metatable
 }
 
 // nullsNewIndex is __newindex of tables with null members.
 func nullsNewIndex(l *vm.LState) int {
-	setRaw(l, l.Get(1).(*vm.LTable), l.Get(2), l.Get(3))
+	Set(l, l.Get(1).(*vm.LTable), l.Get(2), l.Get(3))
 	return 0
 }
 
-// setRaw is t[key] = v of a builtin; it refuses nil and NaN.
-func setRaw(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
+// Set is t[key] = v of a builtin; it refuses nil and NaN.
+func Set(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
 	if nulls := nullsOf(t); nulls != nil {
 		if name, ok := key.(vm.LString); ok {
 			nulls.RawSetString(string(name), vm.LNil)
@@ -155,19 +155,19 @@ func setRaw(l *vm.LState, t *vm.LTable, key, v vm.LValue) {
 	l.Set(t, key, v)
 }
 
-// get returns the member with the name; nil if there is none. If a name occurs
+// Get returns the member with the name; nil if there is none. If a name occurs
 // twice, the last one counts.
-func (o *lazyObject) get(name string) vm.LValue {
+func (o *Object) Get(name string) vm.LValue {
 	for i := len(o.members) - 1; i >= 0; i-- {
 		if o.members[i].name == name {
-			return o.valueAt(i)
+			return o.ValueAt(i)
 		}
 	}
 	return vm.LNil
 }
 
-// valueAt returns the value of the i-th member, the same each time. It is nil if the member is null.
-func (o *lazyObject) valueAt(i int) vm.LValue {
+// ValueAt returns the value of the i-th member, the same each time. It is nil if the member is null.
+func (o *Object) ValueAt(i int) vm.LValue {
 	m := &o.members[i]
 	if m.value != nil {
 		return m.value
@@ -182,7 +182,7 @@ func (o *lazyObject) valueAt(i int) vm.LValue {
 		return m.value
 	}
 	// What is in a table is read again at each level above it that is asked for.
-	d := newDecoder(o.store)
+	d := NewDecoder(o.store)
 	d.rate, d.in, d.at, d.paid = lazyBytesPerInstruction, o.text, int(m.start), int(m.start)
 	v, err := d.any(o.depth + 1)
 	if err == nil {
@@ -204,16 +204,16 @@ func (o *lazyObject) valueAt(i int) vm.LValue {
 // lazyIndex is __index of lazy objects.
 func lazyIndex(l *vm.LState) int {
 	t := l.Get(1).(*vm.LTable)
-	o := lazyOf(t)
+	o := Lazy(t)
 	name, ok := l.Get(2).(vm.LString)
 	value := vm.LNil
 	switch {
 	case !ok:
 	case len(o.members) > lazyMembers:
-		settle(t)
+		Settle(t)
 		value = t.RawGetString(string(name))
 	default:
-		value = o.get(string(name))
+		value = o.Get(string(name))
 	}
 	if value == vm.LNil && isDerived(string(name)) {
 		value = o.store.owner.Derived(l, t, string(name))
@@ -225,20 +225,20 @@ func lazyIndex(l *vm.LState) int {
 // lazyNewIndex is __newindex of lazy objects.
 func lazyNewIndex(l *vm.LState) int {
 	t := l.Get(1).(*vm.LTable)
-	settle(t)
-	setRaw(l, t, l.Get(2), l.Get(3))
+	Settle(t)
+	Set(l, t, l.Get(2), l.Get(3))
 	return 0
 }
 
-func newLazy(c *store, text string, depth int, e extent, members []member) *lazyObject {
-	o := &lazyObject{store: c, text: text, depth: depth, extent: e, members: members}
+func newLazy(c *Store, text string, depth int, e extent, members []member) *Object {
+	o := &Object{store: c, text: text, depth: depth, extent: e, members: members}
 	o.Metatable, o.Lazy = lazyMark, o
 	c.meter.Made(lazyBytes + memberBytes*len(members))
 	return o
 }
 
 // lazy decodes the object at d.at into a lazy one.
-func (d *decoder) lazy(depth int) (*vm.LTable, error) {
+func (d *Decoder) lazy(depth int) (*vm.LTable, error) {
 	first := len(d.store.members)
 	e, err := d.extent(depth, keepMembers)
 	// Of its own from here on: what others append must not reach into it.
@@ -248,7 +248,7 @@ func (d *decoder) lazy(depth int) (*vm.LTable, error) {
 
 // inner checks the object at d.at, which is the value of the last member, and keeps
 // what is found.
-func (d *decoder) inner(depth int) error {
+func (d *Decoder) inner(depth int) error {
 	if err := d.count(); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (d *decoder) inner(depth int) error {
 }
 
 // extent checks the object at d.at.
-func (d *decoder) extent(depth int, keep keep) (extent, error) {
+func (d *Decoder) extent(depth int, keep keep) (extent, error) {
 	e := extent{start: d.at}
 	rough, deepest, before := d.rough, d.deepest, d.nodes
 	d.rough, d.deepest = false, depth
@@ -282,7 +282,7 @@ const (
 )
 
 // members checks the object at d.at.
-func (d *decoder) members(depth int, keep keep) error {
+func (d *Decoder) members(depth int, keep keep) error {
 	if err := d.enter(depth); err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (d *decoder) members(depth int, keep keep) error {
 }
 
 // membersFrom checks members, of which there is one at least. Their names begin at mark.
-func (d *decoder) membersFrom(mark, depth int, keep keep) error {
+func (d *Decoder) membersFrom(mark, depth int, keep keep) error {
 	var seen uint64
 	for more := true; more; {
 		start := d.at + 1
@@ -335,7 +335,7 @@ type span32 struct{ start, end int32 }
 // note remembers where a name of the object whose names begin at mark stands, and
 // finds out whether it occurred before: what is written then is not what stands
 // there. seen has a bit for each name so far.
-func (d *decoder) note(seen uint64, mark int, at span32) uint64 {
+func (d *Decoder) note(seen uint64, mark int, at span32) uint64 {
 	const most = 64 // more are not compared
 	name := d.in[at.start:at.end]
 	bit := uint64(1)
@@ -357,7 +357,7 @@ func (d *decoder) note(seen uint64, mark int, at span32) uint64 {
 }
 
 // skip checks the value at d.at and steps over it.
-func (d *decoder) skip(depth int) error {
+func (d *Decoder) skip(depth int) error {
 	if err := d.count(); err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (d *decoder) skip(depth int) error {
 	return err
 }
 
-func (d *decoder) skipArray(depth int) error {
+func (d *Decoder) skipArray(depth int) error {
 	if err := d.enter(depth); err != nil {
 		return err
 	}
@@ -431,10 +431,10 @@ func isPlainNumber(text string, integer bool) bool {
 	return text[len(text)-1] != '0'
 }
 
-// lazyObject writes a lazy object: as it stands if nothing of it can have changed.
-func (e *encoder) lazyObject(dst []byte, o *lazyObject, depth int) ([]byte, error) {
+// Object writes a lazy object: as it stands if nothing of it can have changed.
+func (e *Encoder) lazyObject(dst []byte, o *Object, depth int) ([]byte, error) {
 	if o.opened || !o.plain || depth+o.deepest-o.depth >= maxDepth {
-		settle(&o.LTable)
+		Settle(&o.LTable)
 		return e.object(dst, &o.LTable, depth)
 	}
 	if e.nodes -= o.values; e.nodes < 0 {

@@ -1,8 +1,11 @@
-package lua
+// Package luajson turns JSON into values of Lua, and back. An object of JSON becomes a table whose members stay text
+// until the script asks for them (Object). Reading and writing are paid for at the meter of the call.
+package luajson
 
 import (
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -16,15 +19,15 @@ var (
 
 // fillMarks gives the marks their members, before there is a table with one of them.
 var fillMarks = sync.OnceFunc(func() {
-	lazyMark.RawSetString("__index", builtin(lazyIndex))
-	lazyMark.RawSetString("__newindex", builtin(lazyNewIndex))
-	requestMark.RawSetString("__index", builtin(requestIndex))
-	nullsMark.RawSetString("__index", builtin(requestIndex))
-	nullsMark.RawSetString("__newindex", builtin(nullsNewIndex))
+	lazyMark.RawSetString("__index", values.Builtin(lazyIndex))
+	lazyMark.RawSetString("__newindex", values.Builtin(lazyNewIndex))
+	requestMark.RawSetString("__index", values.Builtin(requestIndex))
+	nullsMark.RawSetString("__index", values.Builtin(requestIndex))
+	nullsMark.RawSetString("__newindex", values.Builtin(nullsNewIndex))
 })
 
-// isMarked reports whether v is a table whose metatable is a mark: for scripts it has none.
-func isMarked(v vm.LValue) bool {
+// IsMarked reports whether v is a table whose metatable is a mark: for scripts it has none.
+func IsMarked(v vm.LValue) bool {
 	t, ok := v.(*vm.LTable)
 	if !ok || t.Metatable == nil {
 		return false
@@ -33,17 +36,17 @@ func isMarked(v vm.LValue) bool {
 	return m == arrayMark || m == requestMark || m == nullsMark || m == lazyMark
 }
 
-// markArray makes t an array.
-func markArray(t *vm.LTable) { t.Metatable = arrayMark }
+// MarkArray makes t an array.
+func MarkArray(t *vm.LTable) { t.Metatable = arrayMark }
 
 // Fields of a request that the engine derives from others when a script reads them. They are no
 // members of the table: pairs does not show them, and a result does not have them.
 const (
-	cookiesField = "cookies"
-	queryField   = "query_params"
+	CookiesField = "cookies"
+	QueryField   = "query_params"
 )
 
-func isDerived(name string) bool { return name == cookiesField || name == queryField }
+func isDerived(name string) bool { return name == CookiesField || name == QueryField }
 
 // requestIndex is __index of a request that is not lazy any more.
 func requestIndex(l *vm.LState) int {

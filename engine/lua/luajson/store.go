@@ -1,4 +1,4 @@
-package lua
+package luajson
 
 import (
 	"unsafe"
@@ -7,10 +7,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// store is what the tables of a call share that are decoded when they are used. It keeps its memory for the next call.
-type store struct {
+// Store is the memory that the tables of a call share whose members are decoded on use. It keeps its memory for the next call.
+type Store struct {
 	meter *vm.Meter
-	owner owner
+	owner Owner
 
 	members      []member // of the lazy objects that were made
 	innerMembers []member // of the objects in them
@@ -18,8 +18,8 @@ type store struct {
 	names        []span32 // of the objects that are being decoded
 }
 
-// owner is the call that a store belongs to.
-type owner interface {
+// Owner is the call that a store belongs to.
+type Owner interface {
 	// IsRequest reports whether the table has derived fields.
 	IsRequest(t *vm.LTable) bool
 	// Derived returns the derived field of the table.
@@ -30,28 +30,28 @@ type owner interface {
 
 // caller is what vm.Global.Call implements.
 type caller interface {
-	Store() *store
+	Store() *Store
 }
 
-// newStore returns the store of a call that pays at the meter.
-func newStore(m *vm.Meter, o owner) store {
+// NewStore returns the store of a call that pays at the meter.
+func NewStore(m *vm.Meter, o Owner) Store {
 	fillMarks()
-	return store{meter: m, owner: o}
+	return Store{meter: m, owner: o}
 }
 
-// bytes returns how many bytes the store holds.
-func (s *store) bytes() int {
+// Bytes returns how many bytes the store holds.
+func (s *Store) Bytes() int {
 	return (cap(s.members)+cap(s.innerMembers))*int(unsafe.Sizeof(member{})) +
 		cap(s.inner)*int(unsafe.Sizeof(innerObject{})) + cap(s.names)*int(unsafe.Sizeof(span32{}))
 }
 
-// clear drops all that the call has decoded, and keeps the memory.
-func (s *store) clear() {
+// Clear drops all that the call has decoded, and keeps the memory.
+func (s *Store) Clear() {
 	s.names, s.members, s.innerMembers, s.inner = s.names[:0], emptied(s.members), emptied(s.innerMembers), emptied(s.inner)
 }
 
-// trim drops the memory.
-func (s *store) trim() { s.members, s.innerMembers, s.inner, s.names = nil, nil, nil, nil }
+// Trim drops the memory.
+func (s *Store) Trim() { s.members, s.innerMembers, s.inner, s.names = nil, nil, nil, nil }
 
 // emptied returns s without its elements, and with its memory.
 func emptied[T any](s []T) []T {
