@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
@@ -46,13 +47,13 @@ func check(l *vm.LState, err *script.Error, parameters ...string) {
 	l.Charge(0) // fails here if the budget is why
 	for i, name := range parameters {
 		if name == err.Field {
-			argError(l, i+1, err.Message)
+			bind.ArgError(l, i+1, err.Message)
 		}
 	}
 	if err.Kind == script.Script {
 		l.RaiseError("%s", err.Message)
 	}
-	raise(l, script.Errorf(err.Kind, "", "%s", err.Message))
+	bind.Raise(l, script.Errorf(err.Kind, "", "%s", err.Message))
 }
 
 // pushOr returns v, or nil and the problem, if there is one, of a text that came from outside: no mistake of the
@@ -72,7 +73,7 @@ func pushOr(l *vm.LState, v vm.LValue, problem string) int {
 func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
 	t, ok := l.Get(n).(*vm.LTable)
 	if !ok {
-		typeError(l, n, "table")
+		bind.TypeError(l, n, "table")
 	}
 	luajson.Settle(t)
 	m := l.Meter
@@ -85,7 +86,7 @@ func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
 			}
 		}
 		if l.Charge(1); !known {
-			argError(l, n, "there is no option "+values.KeyText(k)+"; there are "+strings.Join(names, ", "))
+			bind.ArgError(l, n, "there is no option "+values.KeyText(k)+"; there are "+strings.Join(names, ", "))
 		}
 	}
 	return t
@@ -102,15 +103,15 @@ func numberOption(l *vm.LState, n int, t *vm.LTable, name string, otherwise floa
 	case *vm.LNilType:
 		return otherwise
 	}
-	argError(l, n, name+" must be a number")
+	bind.ArgError(l, n, name+" must be a number")
 	return 0
 }
 
 // getRequestHeader returns a header of the request: of the first argument, or of the
 // globals that stand for it. It copies nothing and changes nothing of either.
 func getRequestHeader(l *vm.LState) int {
-	c := bindingOf(l)
-	name, ok := c.Host.HeaderName(argString(l, 1))
+	c := bind.CallOf(l)
+	name, ok := c.Host.HeaderName(bind.ArgString(l, 1))
 	l.Charge(0)
 	if !ok {
 		l.Push(vm.LNil)
@@ -133,7 +134,7 @@ func getRequestHeader(l *vm.LState) int {
 
 // headersOf returns the headers of the request that the call is about; nil if there are
 // none.
-func headersOf(c *binding) *vm.LTable {
+func headersOf(c *bind.Call) *vm.LTable {
 	var headers vm.LValue
 	switch {
 	case c.Globals != nil:
@@ -148,7 +149,7 @@ func headersOf(c *binding) *vm.LTable {
 }
 
 // memberOf returns t[name], raw, and leaves t lazy if it is.
-func memberOf(c *binding, t *vm.LTable, name string) vm.LValue {
+func memberOf(c *bind.Call, t *vm.LTable, name string) vm.LValue {
 	if o := luajson.Lazy(t); o != nil {
 		c.Host.Pay(o.Count() / hostapi.HeadersPerInstruction)
 		return o.Get(name)
@@ -174,7 +175,7 @@ func headerOf(l *vm.LState, headers *vm.LTable, name string) vm.LValue {
 	m := l.Meter
 	for k, v := m.Next(headers, vm.LNil); k != vm.LNil; k, v = m.Next(headers, k) {
 		l.Charge(1)
-		if key, ok := k.(vm.LString); ok && hostOf(l).SameHeader(string(key), name) {
+		if key, ok := k.(vm.LString); ok && bind.HostOf(l).SameHeader(string(key), name) {
 			return v
 		}
 	}
@@ -190,7 +191,7 @@ func headerAt(l *vm.LState, o *luajson.Object, name string) int {
 		switch key := o.Name(i); {
 		case key == name:
 			return i
-		case hostOf(l).SameHeader(key, name) && found < 0:
+		case bind.HostOf(l).SameHeader(key, name) && found < 0:
 			found = i
 		}
 	}
@@ -200,8 +201,8 @@ func headerAt(l *vm.LState, o *luajson.Object, name string) int {
 // readCookies returns the cookies in the headers of a request: the first one of each name.
 func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 	cookies := &vm.LTable{}
-	allocate(l, vm.TableBytes)
-	pairs := hostOf(l).Pairs()
+	bind.Allocate(l, vm.TableBytes)
+	pairs := bind.HostOf(l).Pairs()
 	read := func(header vm.LValue) {
 		text, ok := header.(vm.LString)
 		if !ok {
@@ -229,12 +230,12 @@ func readCookies(l *vm.LState, headers *vm.LTable) *vm.LTable {
 // comes more than once.
 func readQuery(l *vm.LState, query vm.LValue) *vm.LTable {
 	params := &vm.LTable{}
-	allocate(l, vm.TableBytes)
+	bind.Allocate(l, vm.TableBytes)
 	text, ok := query.(vm.LString)
 	if !ok {
 		return params
 	}
-	pairs := hostOf(l).Pairs()
+	pairs := bind.HostOf(l).Pairs()
 	for name, value := range pairs.Query(string(text)) {
 		addParam(l, params, vm.LString(name), vm.LString(value))
 	}
@@ -248,7 +249,7 @@ func addParam(l *vm.LState, params *vm.LTable, name, value vm.LString) {
 		luajson.Set(l, before, vm.LNumber(before.Len()+1), value)
 	case vm.LString:
 		list := &vm.LTable{}
-		allocate(l, vm.TableBytes)
+		bind.Allocate(l, vm.TableBytes)
 		luajson.Set(l, list, vm.LNumber(1), before)
 		luajson.Set(l, list, vm.LNumber(2), value)
 		luajson.Set(l, params, name, list)

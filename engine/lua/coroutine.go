@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -67,15 +68,15 @@ func (b *box) environments(coroutines bool) (meta, bare *vm.LTable) {
 // newCoroutine makes a coroutine of the first argument.
 func newCoroutine(l *vm.LState) *coroutine {
 	if fn, ok := l.Get(1).(*vm.LFunction); !ok || fn.IsG {
-		argError(l, 1, "Lua function expected")
+		bind.ArgError(l, 1, "Lua function expected")
 	}
 	c := callOf(l)
 	l.Charge(coroutineCost)
 	if len(c.coroutines) >= maxCoroutines {
-		raiseLimit(l, "more than %d coroutines in one call", maxCoroutines)
+		bind.RaiseLimit(l, "more than %d coroutines in one call", maxCoroutines)
 	}
 	options := vm.Options{Calls: callStackSize, Values: coroutineStack, MaxValues: coroutineMaxStack, Grow: registryGrowStep}
-	co := &coroutine{l: l.NewThread(argFunction(l, 1), options), status: suspended}
+	co := &coroutine{l: l.NewThread(bind.ArgFunction(l, 1), options), status: suspended}
 	c.coroutines = append(c.coroutines, co)
 	return co
 }
@@ -93,7 +94,7 @@ func (c *call) coroutineOf(l *vm.LState) *coroutine {
 func argCoroutine(l *vm.LState) *coroutine {
 	th, ok := l.Get(1).(*vm.LState)
 	if !ok {
-		argError(l, 1, "coroutine expected")
+		bind.ArgError(l, 1, "coroutine expected")
 	}
 	return callOf(l).coroutineOf(th)
 }
@@ -156,7 +157,7 @@ func (co *coroutine) resume(l *vm.LState, args int) (n int, failure vm.LValue) {
 		return 0, vm.LString("cannot resume " + string(co.status) + " coroutine")
 	}
 	if c.resumed >= maxResumed {
-		raiseLimit(l, "coroutines are resumed more than %d deep", maxResumed)
+		bind.RaiseLimit(l, "coroutines are resumed more than %d deep", maxResumed)
 	}
 	if args >= coroutineMoveLimit {
 		l.RaiseError("too many arguments to resume")

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -22,7 +23,7 @@ func cryptoFunctions() map[string]vm.LGFunction {
 
 func cryptoDigest(algorithm string) vm.LGFunction {
 	return func(l *vm.LState) int {
-		text, err := hostOf(l).Digest(algorithm, argString(l, 1), optString(l, 2, "hex"))
+		text, err := bind.HostOf(l).Digest(algorithm, bind.ArgString(l, 1), bind.OptString(l, 2, "hex"))
 		check(l, err, "text", "encoding")
 		l.Push(vm.LString(text))
 		return 1
@@ -30,42 +31,42 @@ func cryptoDigest(algorithm string) vm.LGFunction {
 }
 
 func cryptoHMAC(l *vm.LState) int {
-	text, err := hostOf(l).HMAC(argString(l, 1), argString(l, 2), argString(l, 3), optString(l, 4, "hex"))
+	text, err := bind.HostOf(l).HMAC(bind.ArgString(l, 1), bind.ArgString(l, 2), bind.ArgString(l, 3), bind.OptString(l, 4, "hex"))
 	check(l, err, "algorithm", "key", "text", "encoding")
 	l.Push(vm.LString(text))
 	return 1
 }
 
 func cryptoRandom(l *vm.LState) int {
-	text, err := hostOf(l).RandomBytes(argInt(l, 1), optString(l, 2, "hex"))
+	text, err := bind.HostOf(l).RandomBytes(bind.ArgInt(l, 1), bind.OptString(l, 2, "hex"))
 	check(l, err, "n", "encoding")
 	l.Push(vm.LString(text))
 	return 1
 }
 
 func cryptoUUID(l *vm.LState) int {
-	text, err := hostOf(l).UUID(optInt(l, 1, 4))
+	text, err := bind.HostOf(l).UUID(bind.OptInt(l, 1, 4))
 	check(l, err, "version")
 	l.Push(vm.LString(text))
 	return 1
 }
 
 func cryptoEqual(l *vm.LState) int {
-	equal, err := hostOf(l).Equal(argString(l, 1), argString(l, 2))
+	equal, err := bind.HostOf(l).Equal(bind.ArgString(l, 1), bind.ArgString(l, 2))
 	check(l, err)
 	l.Push(vm.LBool(equal))
 	return 1
 }
 
 func cryptoHex(l *vm.LState) int {
-	text, err := hostOf(l).Hex(argString(l, 1))
+	text, err := bind.HostOf(l).Hex(bind.ArgString(l, 1))
 	check(l, err)
 	l.Push(values.StringOf(text))
 	return 1
 }
 
 func cryptoUnhex(l *vm.LState) int {
-	raw, problem, err := hostOf(l).Unhex(argString(l, 1))
+	raw, problem, err := bind.HostOf(l).Unhex(bind.ArgString(l, 1))
 	check(l, err)
 	return pushOr(l, values.StringOf(raw), problem)
 }
@@ -81,7 +82,7 @@ func base64Functions() map[string]vm.LGFunction {
 
 func base64Encode(forURL bool) vm.LGFunction {
 	return func(l *vm.LState) int {
-		text, err := hostOf(l).Base64(argString(l, 1), forURL)
+		text, err := bind.HostOf(l).Base64(bind.ArgString(l, 1), forURL)
 		check(l, err)
 		l.Push(values.StringOf(text))
 		return 1
@@ -90,7 +91,7 @@ func base64Encode(forURL bool) vm.LGFunction {
 
 func base64Decode(forURL bool) vm.LGFunction {
 	return func(l *vm.LState) int {
-		raw, problem, err := hostOf(l).Unbase64(argString(l, 1), forURL)
+		raw, problem, err := bind.HostOf(l).Unbase64(bind.ArgString(l, 1), forURL)
 		check(l, err)
 		return pushOr(l, values.StringOf(raw), problem)
 	}

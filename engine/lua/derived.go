@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -8,7 +9,7 @@ import (
 // derivedOf returns the derived field of t. It is nil in Lua's sense unless t is the request: the
 // first argument of the call, with a table of headers.
 func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
-	c := bindingOf(l)
+	c := bind.CallOf(l)
 	if !isFirst(c, t) {
 		return vm.LNil
 	}
@@ -32,7 +33,7 @@ func derivedOf(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 }
 
 // isFirst reports whether t is the first argument of the call.
-func isFirst(c *binding, t *vm.LTable) bool { return len(c.Args) > 0 && c.Args[0] == vm.LValue(t) }
+func isFirst(c *bind.Call, t *vm.LTable) bool { return len(c.Args) > 0 && c.Args[0] == vm.LValue(t) }
 
 // isRequest reports whether t is the request: it has derived fields.
-func isRequest(c *binding, t *vm.LTable) bool { return isFirst(c, t) && headersOf(c) != nil }
+func isRequest(c *bind.Call, t *vm.LTable) bool { return isFirst(c, t) && headersOf(c) != nil }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
@@ -36,9 +37,9 @@ func callError(api *vm.APIError, m *meter) *script.Error {
 		}
 	case vm.LString:
 		var where string
-		where, e.Message = splitPosition(string(v))
-		e.Line = lineOf(where)
-		place := libraryPosition(e.Message)
+		where, e.Message = bind.SplitPosition(string(v))
+		e.Line = bind.LineOf(where)
+		place := bind.LibraryPosition(e.Message)
 		e.Message = e.Message[len(place):]
 		if e.Message == "stack overflow" || e.Message == "registry overflow" {
 			e.Kind = script.Limit

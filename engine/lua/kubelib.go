@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/quantity"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
@@ -37,14 +38,14 @@ func kubeResourceAdd(l *vm.LState) int {
 			continue
 		}
 		l.Charge(quantityInstructions)
-		q, err := quantity.Parse(argString(l, i))
+		q, err := quantity.Parse(bind.ArgString(l, i))
 		if err != nil {
-			argError(l, i, err.Error())
+			bind.ArgError(l, i, err.Error())
 		}
 		sum.Add(q)
 	}
 	text := sum.String()
-	allocateString(l, len(text))
+	bind.AllocateString(l, len(text))
 	l.Push(vm.LString(text))
 	return 1
 }
@@ -132,19 +133,19 @@ type podTemplate struct {
 
 // argPodTemplate reads the first argument.
 func argPodTemplate(l *vm.LState) *podTemplate {
-	c := bindingOf(l)
+	c := bind.CallOf(l)
 	e := luajson.NewEncoder(&c.JSON, c.Host.StringBytes, "the template")
-	text, err := e.Value(nil, argTable(l))
-	allocateString(l, len(text))
+	text, err := e.Value(nil, bind.ArgTable(l))
+	bind.AllocateString(l, len(text))
 	if err != nil {
-		raise(l, e.Fail(err, "the template"))
+		bind.Raise(l, e.Fail(err, "the template"))
 	}
 	if bytes.Contains(text, []byte("null")) {
 		text = withoutNulls(text)
 	}
 	var t podTemplate
 	if err := json.Unmarshal(text, &t); err != nil {
-		argError(l, 1, "is no template of a pod: "+hostapi.Clip(err.Error()))
+		bind.ArgError(l, 1, "is no template of a pod: "+hostapi.Clip(err.Error()))
 	}
 	return &t
 }
@@ -187,8 +188,8 @@ func pushJSON(l *vm.LState, value any) int {
 	if err != nil {
 		l.RaiseError("the result has no JSON: %s", err.Error())
 	}
-	allocateString(l, len(text))
-	d := luajson.NewDecoder(&bindingOf(l).JSON)
+	bind.AllocateString(l, len(text))
+	d := luajson.NewDecoder(&bind.CallOf(l).JSON)
 	v, err := d.Value(string(text))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
@@ -280,7 +281,7 @@ type dependency struct {
 // kubeDependencies returns the objects that a pod of the template needs, in order of their kinds and names.
 func kubeDependencies(l *vm.LState) int {
 	t := argPodTemplate(l)
-	namespace := optString(l, 2, "default")
+	namespace := bind.OptString(l, 2, "default")
 	list := []dependency{}
 	add := func(kind, name string) {
 		if name != "" {

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -15,7 +16,7 @@ func kvFunctions() map[string]vm.LGFunction {
 }
 
 func kvGet(l *vm.LState) int {
-	content, ok, err := hostOf(l).Text(argString(l, 1))
+	content, ok, err := bind.HostOf(l).Text(bind.ArgString(l, 1))
 	check(l, err)
 	if !ok {
 		l.Push(vm.LNil)
@@ -26,17 +27,17 @@ func kvGet(l *vm.LState) int {
 }
 
 func kvJSON(l *vm.LState) int {
-	content, ok, err := hostOf(l).Value("kv.json", argString(l, 1))
+	content, ok, err := bind.HostOf(l).Value("kv.json", bind.ArgString(l, 1))
 	check(l, err)
 	if !ok {
 		l.Push(vm.LNil)
 		return 1
 	}
-	d := luajson.NewDecoder(&bindingOf(l).JSON)
+	d := luajson.NewDecoder(&bind.CallOf(l).JSON)
 	v, problem := d.Value(string(values.StringOf(content)))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if problem != nil {
-		l.RaiseError("the value of %s is not JSON that can be read: %s", argString(l, 1), problem.Error())
+		l.RaiseError("the value of %s is not JSON that can be read: %s", bind.ArgString(l, 1), problem.Error())
 	}
 	l.Push(v)
 	return 1
@@ -44,7 +45,7 @@ func kvJSON(l *vm.LState) int {
 
 // kvKeys returns the tenant's keys in order.
 func kvKeys(l *vm.LState) int {
-	keys, err := hostOf(l).Keys(optString(l, 1, ""), optString(l, 2, ""))
+	keys, err := bind.HostOf(l).Keys(bind.OptString(l, 1, ""), bind.OptString(l, 2, ""))
 	check(l, err)
 	t := vm.NewTable(len(keys), 0)
 	luajson.MarkArray(t)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -58,7 +59,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 		return value
 	case c.required == nil:
 		c.required = map[string]vm.LValue{}
-		allocate(l, requiredBytes)
+		bind.Allocate(l, requiredBytes)
 	}
 	c.required[t.name] = nil
 	defer func() {
@@ -66,7 +67,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 			delete(c.required, t.name)
 		}
 	}()
-	allocate(l, vm.ClosureBytes+vm.TableBytes)
+	bind.Allocate(l, vm.ClosureBytes+vm.TableBytes)
 	l.Push(&vm.LFunction{Proto: t.Proto, Env: environment(c, &t.Compiled)})
 	l.Call(0, 1)
 	value = l.Get(-1)

@@ -3,6 +3,7 @@ package lua
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -20,16 +21,16 @@ func logFunctions() map[string]vm.LGFunction {
 func logAt(level engine.Level) vm.LGFunction {
 	return func(l *vm.LState) int {
 		if text, ok := l.Get(1).(vm.LString); ok && l.Get(2) == vm.LNil {
-			check(l, hostOf(l).Log(level, string(text)))
+			check(l, bind.HostOf(l).Log(level, string(text)))
 			return 0
 		}
 		l.Charge(hostapi.LogCost)
-		message := argAny(l, 1)
+		message := bind.ArgAny(l, 1)
 		var fields *vm.LTable
 		if l.Get(2) != vm.LNil {
 			t, ok := l.Get(2).(*vm.LTable)
 			if !ok {
-				typeError(l, 2, "table")
+				bind.TypeError(l, 2, "table")
 			}
 			luajson.Settle(t)
 			fields = t
@@ -37,7 +38,7 @@ func logAt(level engine.Level) vm.LGFunction {
 		var line hostapi.Line
 		addValue(l, &line, message)
 		addFields(l, &line, fields)
-		check(l, hostOf(l).LogLine(level, line.String()))
+		check(l, bind.HostOf(l).LogLine(level, line.String()))
 		return 0
 	}
 }
@@ -48,11 +49,11 @@ func addValue(l *vm.LState, line *hostapi.Line, v vm.LValue) {
 		addJSON(l, line, t)
 		return
 	}
-	line.Text(toString(l, v))
+	line.Text(bind.ToString(l, v))
 }
 
 func addJSON(l *vm.LState, line *hostapi.Line, t *vm.LTable) {
-	e := luajson.NewEncoder(&bindingOf(l).JSON, hostapi.MaxLine, "the values")
+	e := luajson.NewEncoder(&bind.CallOf(l).JSON, hostapi.MaxLine, "the values")
 	text, err := e.Value(nil, t)
 	l.Charge(0) // fails here if the budget is why encoding did
 	if err != nil {

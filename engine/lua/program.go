@@ -8,6 +8,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -141,7 +142,7 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 
 // kept returns a copy of what the caller may change once the call is over. It is counted.
 func (m *meter) kept(text []byte) string {
-	m.Made(stringBytes + len(text))
+	m.Made(bind.StringBytes + len(text))
 	return string(text)
 }
 

@@ -3,6 +3,7 @@ package lua
 import (
 	"strconv"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -19,7 +20,7 @@ const (
 
 // basePcall catches errors of the script, but not the end of its budget.
 func basePcall(l *vm.LState) int {
-	argAny(l, 1)
+	bind.ArgAny(l, 1)
 	if value, failed := protectedCall(l, l.GetTop()-1); failed {
 		l.Push(vm.LFalse)
 		l.Push(value)
@@ -32,7 +33,7 @@ func basePcall(l *vm.LState) int {
 // baseXpcall calls the handler after the stack was unwound: without the debug
 // library it cannot see the difference.
 func baseXpcall(l *vm.LState) int {
-	handler := argAny(l, 2)
+	handler := bind.ArgAny(l, 2)
 	l.SetTop(1)
 	value, failed := protectedCall(l, 0)
 	if !failed {
@@ -67,7 +68,7 @@ func protectedCall(l *vm.LState, args int) (vm.LValue, bool) {
 		m.exhaust()
 	}
 	l.Charge(errorCost)
-	allocate(l, errorSize(err))
+	bind.Allocate(l, errorSize(err))
 	return caught(err.Object, m), true
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -25,40 +26,40 @@ func reFunctions() map[string]vm.LGFunction {
 
 // argPattern returns the second argument, compiled.
 func argPattern(l *vm.LState) *hostapi.Pattern {
-	c := bindingOf(l)
-	p, err := c.Host.Pattern(c.Patterns, argString(l, 2))
+	c := bind.CallOf(l)
+	p, err := c.Host.Pattern(c.Patterns, bind.ArgString(l, 2))
 	check(l, err, "s", "pattern")
 	return p
 }
 
 // search returns the positions of the first match from byte from of s on; nil if there is none.
 func search(l *vm.LState, p *hostapi.Pattern, s string, from int) []int {
-	at, err := hostOf(l).Search(p, s, from)
+	at, err := bind.HostOf(l).Search(p, s, from)
 	check(l, err)
 	return at
 }
 
 func reEscape(l *vm.LState) int {
-	s := argString(l, 1)
-	t := newText(l, len(s))
+	s := bind.ArgString(l, 1)
+	t := bind.NewText(l, len(s))
 	for at := 0; at < len(s); {
-		to := piece(l, at, len(s))
-		t.add(regexp.QuoteMeta(s[at:to]))
+		to := bind.Piece(l, at, len(s))
+		t.Add(regexp.QuoteMeta(s[at:to]))
 		at = to
 	}
-	l.Push(t.value())
+	l.Push(t.Value())
 	return 1
 }
 
 func reTest(l *vm.LState) int {
-	s, p := argString(l, 1), argPattern(l)
+	s, p := bind.ArgString(l, 1), argPattern(l)
 	l.Push(vm.LBool(search(l, p, s, 0) != nil))
 	return 1
 }
 
 // reFind returns where the first match begins and ends, and its captures.
 func reFind(l *vm.LState) int {
-	s, p := argString(l, 1), argPattern(l)
+	s, p := bind.ArgString(l, 1), argPattern(l)
 	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(vm.LNil)
@@ -74,7 +75,7 @@ func reFind(l *vm.LState) int {
 
 // reMatch returns the captures of the first match, or all of it if there are none.
 func reMatch(l *vm.LState) int {
-	s, p := argString(l, 1), argPattern(l)
+	s, p := bind.ArgString(l, 1), argPattern(l)
 	at := search(l, p, s, searchFrom(l, s))
 	if at == nil {
 		l.Push(vm.LNil)
@@ -85,7 +86,7 @@ func reMatch(l *vm.LState) int {
 
 // searchFrom returns where the third argument says that a search begins.
 func searchFrom(l *vm.LState, s string) int {
-	from := optInt(l, 3, 1)
+	from := bind.OptInt(l, 3, 1)
 	if from < 0 {
 		from += len(s) + 1
 	}
@@ -119,16 +120,16 @@ const matchCost = 10
 // reGsub replaces matches as string.gsub does: by a text with %0 to %9, by what a table
 // has, or by what a function returns.
 func reGsub(l *vm.LState) int {
-	s, p := argString(l, 1), argPattern(l)
-	r := replacement{text: newText(l, 0), pattern: p, with: l.Get(3)}
+	s, p := bind.ArgString(l, 1), argPattern(l)
+	r := replacement{Text: bind.NewText(l, 0), pattern: p, with: l.Get(3)}
 	switch v := r.with.(type) {
 	case vm.LNumber:
 		r.with = vm.LString(numeral.Format(float64(v)))
 	case vm.LString, *vm.LTable, *vm.LFunction:
 	default:
-		typeError(l, 3, "string, function or table")
+		bind.TypeError(l, 3, "string, function or table")
 	}
-	most := optInt(l, 4, numeral.MaxExact)
+	most := bind.OptInt(l, 4, numeral.MaxExact)
 	copied, count, last := 0, 0, -1
 	for from := 0; from <= len(s) && count < most; {
 		at := search(l, p, s, from)
@@ -148,20 +149,20 @@ func reGsub(l *vm.LState) int {
 			continue
 		}
 		count++
-		r.add(s[copied:at[0]])
+		r.Add(s[copied:at[0]])
 		r.replace(s, at)
 		copied = at[1]
 		l.Charge(matchCost)
 	}
-	r.add(s[copied:])
-	l.Push(r.value())
+	r.Add(s[copied:])
+	l.Push(r.Value())
 	l.Push(vm.LNumber(count))
 	return 2
 }
 
 // replacement builds the text that gsub returns.
 type replacement struct {
-	text
+	bind.Text
 	pattern *hostapi.Pattern
 	with    vm.LValue
 }
@@ -182,10 +183,10 @@ func (r *replacement) replace(s string, at []int) {
 		value = r.L.GetTable(with, groupOf(s, at, min(1, r.pattern.Groups())))
 	}
 	switch {
-	case isText(value):
-		r.addValue(value)
+	case bind.IsText(value):
+		r.AddValue(value)
 	case vm.LVIsFalse(value):
-		r.add(s[at[0]:at[1]])
+		r.Add(s[at[0]:at[1]])
 	default:
 		r.L.RaiseError("invalid replacement value (a %s)", values.Name(value))
 	}
@@ -195,7 +196,7 @@ func (r *replacement) replace(s string, at []int) {
 func (r *replacement) expand(with, s string, at []int) {
 	for {
 		text, rest, found := strings.Cut(with, "%")
-		r.add(text)
+		r.Add(text)
 		if !found {
 			return
 		}
@@ -206,7 +207,7 @@ func (r *replacement) expand(with, s string, at []int) {
 		group := int(rest[0]) - '0'
 		switch {
 		case rest[0] == '%':
-			r.addByte('%')
+			r.AddByte('%')
 			continue
 		case group < 0 || group > 9:
 			r.L.RaiseError("%s", "invalid use of '%' in replacement: %0 to %9 are captures, and %% is %")
@@ -216,7 +217,7 @@ func (r *replacement) expand(with, s string, at []int) {
 			r.L.RaiseError("invalid capture index %%%d: the pattern has %d", group, r.pattern.Groups())
 		}
 		if at[2*group] >= 0 {
-			r.add(s[at[2*group]:at[2*group+1]])
+			r.Add(s[at[2*group]:at[2*group+1]])
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -13,7 +14,7 @@ import (
 // for other hosts ask for those that they use. Or it returns what a library of the tenant
 // gives, which the program was compiled with. It loads nothing.
 func baseRequire(l *vm.LState) int {
-	name := argString(l, 1)
+	name := bind.ArgString(l, 1)
 	libraries := callOf(l).base()
 	if lib := libraries.RawGetString(name); values.IsLibrary(lib) {
 		l.Push(lib)

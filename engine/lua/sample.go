@@ -16,7 +16,7 @@ import (
 type sampling struct {
 	to       engine.Profiler
 	coverage *Coverage      // to, if it is one: each instruction is a sample
-	stack    []engine.Frame // room for a sample, once there was one
+	stack    []engine.Frame // Room for a sample, once there was one
 }
 
 // profile has the call take samples, the first one at random: a call with few instructions has one

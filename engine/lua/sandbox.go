@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/stdlib"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -43,17 +44,17 @@ func sandbox() *box {
 func newBox() *box {
 	b := &box{
 		base:      &vm.LTable{},
-		names:     iteratorNames(),
-		operators: newOperators(),
+		names:     stdlib.IteratorNames(),
+		operators: stdlib.Operators(),
 	}
 	b.envMeta = values.Protected(b.base)
 	b.bareEnv = &vm.LTable{}
 	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
-	functions := baseFunctions()
+	functions := stdlib.Functions()
 	functions["pcall"], functions["require"], functions["xpcall"] = basePcall, baseRequire, baseXpcall
 	b.fill(b.base, "", functions)
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
-	b.add(standardLibraries())
+	b.add(stdlib.Libraries())
 	b.strings = values.Members(b.base.RawGetString("string"))
 	b.stringMeta = values.Protected(b.strings)
 	b.fill(b.base, "", hostFunctions())

@@ -3,6 +3,7 @@ package lua
 import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -39,8 +40,8 @@ func newState(tenant string) *state {
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
 	s.call.JSON, s.call.Names = luajson.NewStore(&s.meter.Meter, &s.call), sandbox().names
 	g := s.l.G
-	g.Call = &s.call.binding
-	g.Strings, g.Number, g.Describe = sandbox().stringMeta, textNumber, described
+	g.Call = &s.call.Call
+	g.Strings, g.Number, g.Describe = sandbox().stringMeta, bind.TextNumber, described
 	return s
 }
 
@@ -71,7 +72,7 @@ func (s *state) trim(most int) int {
 
 // call is what a state is running: one invocation of a program.
 type call struct {
-	binding
+	bind.Call
 	l       *vm.LState
 	program *program
 	inv     *engine.Invocation
@@ -178,7 +179,7 @@ func (c *call) clear() {
 }
 
 // IsRequest is owner's.
-func (c *call) IsRequest(t *vm.LTable) bool { return isRequest(&c.binding, t) }
+func (c *call) IsRequest(t *vm.LTable) bool { return isRequest(&c.Call, t) }
 
 // Derived is owner's.
 func (*call) Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue { return derivedOf(l, t, name) }

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -17,30 +18,30 @@ func timeFunctions() map[string]vm.LGFunction {
 }
 
 func timeNow(l *vm.LState) int {
-	l.Push(vm.LNumber(hostapi.Seconds(hostOf(l).Now())))
+	l.Push(vm.LNumber(hostapi.Seconds(bind.HostOf(l).Now())))
 	return 1
 }
 
 func timeMonotonic(l *vm.LState) int {
-	l.Push(vm.LNumber(hostOf(l).Monotonic()))
+	l.Push(vm.LNumber(bind.HostOf(l).Monotonic()))
 	return 1
 }
 
 func timeFormat(l *vm.LState) int {
-	text, err := hostOf(l).FormatTime(argNumber(l, 1), optString(l, 2, "rfc3339"))
+	text, err := bind.HostOf(l).FormatTime(bind.ArgNumber(l, 1), bind.OptString(l, 2, "rfc3339"))
 	check(l, err, "t", "format")
 	l.Push(vm.LString(text))
 	return 1
 }
 
 func timeParse(l *vm.LState) int {
-	seconds, problem, err := hostOf(l).ParseTime(argString(l, 1), optString(l, 2, "rfc3339"))
+	seconds, problem, err := bind.HostOf(l).ParseTime(bind.ArgString(l, 1), bind.OptString(l, 2, "rfc3339"))
 	check(l, err, "text", "format")
 	return pushOr(l, vm.LNumber(seconds), problem)
 }
 
 func timeDuration(l *vm.LState) int {
-	seconds, problem, err := hostOf(l).ParseDuration(argString(l, 1))
+	seconds, problem, err := bind.HostOf(l).ParseDuration(bind.ArgString(l, 1))
 	check(l, err)
 	return pushOr(l, vm.LNumber(seconds), problem)
 }

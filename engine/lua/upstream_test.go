@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -107,7 +108,7 @@ func runUpstream(code []byte) (held int, wrong string) {
 	env.RawSetString("assert", values.Builtin(func(l *vm.LState) int {
 		if held++; vm.LVIsFalse(l.Get(1)) {
 			held--
-			lines = append(lines, fmt.Sprint(lineOf(l.Where(1))))
+			lines = append(lines, fmt.Sprint(bind.LineOf(l.Where(1))))
 		}
 		return l.GetTop()
 	}))
@@ -125,7 +126,7 @@ func upstreamFunctions(env *vm.LTable) map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
 		"print": nothing, "collectgarbage": nothing, "gcinfo": nothing,
 		"loadstring": func(l *vm.LState) int {
-			c, err := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(argString(l, 1))}, sandbox())
+			c, err := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(bind.ArgString(l, 1))}, sandbox())
 			if err != nil {
 				l.Push(vm.LNil)
 				l.Push(vm.LString(err.Error()))

@@ -1,6 +1,7 @@
-package lua
+package stdlib
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -19,15 +20,15 @@ func jsonFunctions() map[string]vm.LGFunction {
 // returns it.
 func jsonArray(l *vm.LState) int {
 	if l.GetTop() == 0 {
-		allocate(l, vm.TableBytes)
+		bind.Allocate(l, vm.TableBytes)
 		t := &vm.LTable{}
 		luajson.MarkArray(t)
 		l.Push(t)
 		return 1
 	}
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	if t.Metatable != nil && !luajson.IsMarked(t) {
-		argError(l, 1, "a table with a metatable cannot become an array")
+		bind.ArgError(l, 1, "a table with a metatable cannot become an array")
 	}
 	luajson.MarkArray(t)
 	l.SetTop(1)
@@ -35,8 +36,8 @@ func jsonArray(l *vm.LState) int {
 }
 
 func jsonDecode(l *vm.LState) int {
-	d := luajson.NewDecoder(&bindingOf(l).JSON)
-	v, err := d.Value(argString(l, 1))
+	d := luajson.NewDecoder(&bind.CallOf(l).JSON)
+	v, err := d.Value(bind.ArgString(l, 1))
 	l.Charge(0) // fails here if the budget is why decoding did
 	if err != nil {
 		l.RaiseError("invalid JSON: %s", err.Error())
@@ -46,19 +47,19 @@ func jsonDecode(l *vm.LState) int {
 }
 
 func jsonEncode(l *vm.LState) int {
-	v := argAny(l, 1)
-	c := bindingOf(l)
+	v := bind.ArgAny(l, 1)
+	c := bind.CallOf(l)
 	e := luajson.NewEncoder(&c.JSON, c.Host.StringBytes, "the values")
 	buf, err := e.Value(nil, v)
 	if err != nil {
-		allocateString(l, len(buf)) // in vain
+		bind.AllocateString(l, len(buf)) // in vain
 		failed := e.Fail(err, "the value")
 		if failed.Kind == script.Limit {
-			raise(l, failed)
+			bind.Raise(l, failed)
 		}
 		l.RaiseError("%s", failed.Message)
 	}
-	allocateString(l, len(buf))
+	bind.AllocateString(l, len(buf))
 	l.Push(values.StringOf(buf))
 	return 1
 }

@@ -1,10 +1,11 @@
-package lua
+// Package stdlib is the library of Lua 5.1, as far as scripts have it, and json. Operators on strings and lengths are
+// functions of it, too: the compiler has them called.
+package stdlib
 
 import (
-	"hash/maphash"
-	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
@@ -15,10 +16,21 @@ import (
 // maxResults is how many values a builtin may return.
 const maxResults = 8000
 
-// baseFunctions returns the global functions. What is missing of Lua 5.1 is missing
+// Libraries returns those of Lua, and json.
+func Libraries() []values.Module {
+	return []values.Module{
+		{Name: "string", Functions: stringFunctions()},
+		{Name: "table", Functions: tableFunctions()},
+		{Name: "math", Functions: mathFunctions(), Values: mathConstants},
+		{Name: "os", Functions: osFunctions()},
+		{Name: "json", Functions: jsonFunctions(), Values: map[string]vm.LValue{"null": values.Null}},
+	}
+}
+
+// Functions returns the global functions. What is missing of Lua 5.1 is missing
 // on purpose: functions that change environments, load code, reach the outside
 // or the collector, and coroutines.
-func baseFunctions() map[string]vm.LGFunction {
+func Functions() map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
 		"assert":       baseAssert,
 		"error":        baseError,
@@ -39,17 +51,17 @@ func baseFunctions() map[string]vm.LGFunction {
 }
 
 func baseAssert(l *vm.LState) int {
-	if !vm.LVIsFalse(argAny(l, 1)) {
+	if !vm.LVIsFalse(bind.ArgAny(l, 1)) {
 		return l.GetTop()
 	}
-	raiseText(l, whereOf(l), optString(l, 2, "assertion failed!"))
+	raiseText(l, whereOf(l), bind.OptString(l, 2, "assertion failed!"))
 	return 0
 }
 
 func baseError(l *vm.LState) int {
-	value, level := l.Get(1), optInt(l, 2, 1)
-	if level > 0 && isText(value) {
-		raiseText(l, where(l, level), argString(l, 1))
+	value, level := l.Get(1), bind.OptInt(l, 2, 1)
+	if level > 0 && bind.IsText(value) {
+		raiseText(l, where(l, level), bind.ArgString(l, 1))
 	}
 	l.Raise(value)
 	return 0
@@ -58,7 +70,7 @@ func baseError(l *vm.LState) int {
 // raiseText raises a text, which may be long, behind a position.
 func raiseText(l *vm.LState, position, message string) {
 	if position != "" {
-		allocate(l, stringBytes+len(position)+len(message))
+		bind.Allocate(l, bind.StringBytes+len(position)+len(message))
 	}
 	l.Raise(vm.LString(position + message))
 }
@@ -78,14 +90,14 @@ func whereOf(l *vm.LState) string {
 // there is no such level.
 func where(l *vm.LState, level int) string {
 	position := l.Where(min(level, l.Calls))
-	if !strings.HasPrefix(position, compile.ChunkName) && libraryPosition(position+" ") == "" {
+	if !strings.HasPrefix(position, compile.ChunkName) && bind.LibraryPosition(position+" ") == "" {
 		return ""
 	}
 	return position + " "
 }
 
 func baseGetMetatable(l *vm.LState) int {
-	v := argAny(l, 1)
+	v := bind.ArgAny(l, 1)
 	switch v.Type() {
 	case vm.LTTable, vm.LTString, vm.LTUserData:
 		if !luajson.IsMarked(v) {
@@ -110,10 +122,10 @@ func metatableOf(l *vm.LState, v vm.LValue) vm.LValue {
 }
 
 func baseSetmetatable(l *vm.LState) int {
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	meta, ok := l.Get(2).(*vm.LTable)
 	if !ok && (l.Get(2) != vm.LNil || l.GetTop() < 2) {
-		argError(l, 2, "nil or table expected")
+		bind.ArgError(l, 2, "nil or table expected")
 	}
 	if t.Metatable != nil && t.Metatable.RawGetString("__metatable") != vm.LNil {
 		l.RaiseError("cannot change a protected metatable")
@@ -124,7 +136,7 @@ func baseSetmetatable(l *vm.LState) int {
 }
 
 func baseIpairsNext(l *vm.LState) int {
-	t, i := argTable(l), argInt(l, 2)+1
+	t, i := bind.ArgTable(l), bind.ArgInt(l, 2)+1
 	v := t.RawGetInt(i)
 	if v == vm.LNil {
 		return 0
@@ -141,13 +153,13 @@ var (
 	libraryNext = values.Builtin(baseLibraryNext)
 )
 
-// iteratorNames returns what messages call them.
-func iteratorNames() map[*vm.LFunction]string {
+// IteratorNames returns what messages call them.
+func IteratorNames() map[*vm.LFunction]string {
 	return map[*vm.LFunction]string{ipairsNext: "for iterator", pairsNext: "next", libraryNext: "for iterator"}
 }
 
 func baseIpairs(l *vm.LState) int {
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	l.Push(ipairsNext)
 	l.Push(t)
 	l.Push(vm.LNumber(0))
@@ -158,7 +170,7 @@ func baseNext(l *vm.LState) int {
 	if values.IsLibrary(l.Get(1)) {
 		return baseLibraryNext(l)
 	}
-	return pushNext(l, argTable(l))
+	return pushNext(l, bind.ArgTable(l))
 }
 
 func pushNext(l *vm.LState, t *vm.LTable) int {
@@ -173,7 +185,7 @@ func pushNext(l *vm.LState, t *vm.LTable) int {
 
 func baseLibraryNext(l *vm.LState) int {
 	if !values.IsLibrary(l.Get(1)) {
-		typeError(l, 1, "table")
+		bind.TypeError(l, 1, "table")
 	}
 	return pushNext(l, values.Members(l.Get(1)))
 }
@@ -183,7 +195,7 @@ func basePairs(l *vm.LState) int {
 	if values.IsLibrary(v) {
 		l.Push(libraryNext)
 	} else {
-		argTable(l)
+		bind.ArgTable(l)
 		l.Push(pairsNext)
 	}
 	l.Push(v)
@@ -192,22 +204,22 @@ func basePairs(l *vm.LState) int {
 }
 
 func baseRawequal(l *vm.LState) int {
-	l.Push(vm.LBool(argAny(l, 1) == argAny(l, 2)))
+	l.Push(vm.LBool(bind.ArgAny(l, 1) == bind.ArgAny(l, 2)))
 	return 1
 }
 
 func baseRawget(l *vm.LState) int {
 	t := values.Members(l.Get(1))
 	if t == nil {
-		t = argTable(l)
+		t = bind.ArgTable(l)
 	}
-	l.Push(t.RawGet(argAny(l, 2)))
+	l.Push(t.RawGet(bind.ArgAny(l, 2)))
 	return 1
 }
 
 func baseRawset(l *vm.LState) int {
-	t := argTable(l)
-	luajson.Set(l, t, argAny(l, 2), argAny(l, 3)) // refuses nil and NaN
+	t := bind.ArgTable(l)
+	luajson.Set(l, t, bind.ArgAny(l, 2), bind.ArgAny(l, 3)) // refuses nil and NaN
 	l.SetTop(1)
 	return 1
 }
@@ -218,23 +230,23 @@ func baseSelect(l *vm.LState) int {
 		l.Push(vm.LNumber(top - 1))
 		return 1
 	}
-	n := argInt(l, 1)
+	n := bind.ArgInt(l, 1)
 	if n < 0 {
 		n += top
 	}
 	if n < 1 {
-		argError(l, 1, "index out of range")
+		bind.ArgError(l, 1, "index out of range")
 	}
 	return max(top-n, 0)
 }
 
 func baseTonumber(l *vm.LState) int {
-	v := argAny(l, 1)
-	base := optInt(l, 2, 10)
+	v := bind.ArgAny(l, 1)
+	base := bind.OptInt(l, 2, 10)
 	if base != 10 {
-		s := argString(l, 1)
+		s := bind.ArgString(l, 1)
 		if base < 2 || base > 36 {
-			argError(l, 2, "base out of range")
+			bind.ArgError(l, 2, "base out of range")
 		}
 		f, ok := numeral.ParseInteger(l.Meter, s, base)
 		return pushNumberOrNil(l, vm.LNumber(f), ok)
@@ -243,7 +255,7 @@ func baseTonumber(l *vm.LState) int {
 	case vm.LNumber:
 		l.Push(v)
 	case vm.LString:
-		n, ok := textNumber(l, v)
+		n, ok := bind.TextNumber(l, v)
 		return pushNumberOrNil(l, n, ok)
 	default:
 		l.Push(vm.LNil)
@@ -261,53 +273,23 @@ func pushNumberOrNil(l *vm.LState, n vm.LNumber, ok bool) int {
 }
 
 func baseTostring(l *vm.LState) int {
-	v := argAny(l, 1)
+	v := bind.ArgAny(l, 1)
 	if s, ok := v.(vm.LString); ok {
 		l.Push(s)
 		return 1
 	}
-	l.Push(vm.LString(toString(l, v)))
+	l.Push(vm.LString(bind.ToString(l, v)))
 	return 1
 }
 
-var addressSeed = maphash.MakeSeed()
-
-// toString is tostring(v), __tostring included.
-func toString(l *vm.LState, v vm.LValue) string {
-	switch v := v.(type) {
-	case vm.LString:
-		return string(v)
-	case vm.LNumber:
-		return numeral.Format(float64(v))
-	case vm.LBool, *vm.LNilType:
-		return v.String()
-	}
-	if fn := l.GetMetaField(v, "__tostring"); fn != vm.LNil {
-		l.Push(fn)
-		l.Push(v)
-		l.Call(1, 1)
-		result := l.Get(-1)
-		l.Pop(1)
-		switch result := result.(type) {
-		case vm.LString:
-			return string(result)
-		case vm.LNumber:
-			return numeral.Format(float64(result))
-		}
-		l.RaiseError("'tostring' must return a string")
-	}
-	// Not the address itself, which is nobody's business.
-	return values.TypeName(v) + ": 0x" + strconv.FormatUint(maphash.Comparable(addressSeed, v), 16)
-}
-
 func baseType(l *vm.LState) int {
-	l.Push(vm.LString(values.TypeName(argAny(l, 1))))
+	l.Push(vm.LString(values.TypeName(bind.ArgAny(l, 1))))
 	return 1
 }
 
 func baseUnpack(l *vm.LState) int {
-	t := argTable(l)
-	first, last := optInt(l, 2, 1), optLast(l, 3, t)
+	t := bind.ArgTable(l)
+	first, last := bind.OptInt(l, 2, 1), bind.OptLast(l, 3, t)
 	n := last - first + 1
 	if n <= 0 {
 		return 0

@@ -1,8 +1,9 @@
-package lua
+package stdlib
 
 import (
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -49,9 +50,9 @@ func span(n, first, last int) (int, int) {
 }
 
 func stringByte(l *vm.LState) int {
-	s := argString(l, 1)
-	first := optInt(l, 2, 1)
-	start, end := span(len(s), first, optInt(l, 3, first))
+	s := bind.ArgString(l, 1)
+	first := bind.OptInt(l, 2, 1)
+	start, end := span(len(s), first, bind.OptInt(l, 3, first))
 	n := end - start
 	if n > maxResults {
 		l.RaiseError("string slice too long")
@@ -68,9 +69,9 @@ func stringChar(l *vm.LState) int {
 	l.Charge(n)
 	buf := make([]byte, n)
 	for i := range n {
-		c := argInt(l, i+1)
+		c := bind.ArgInt(l, i+1)
 		if c < 0 || c > 255 {
-			argError(l, i+1, "invalid value")
+			bind.ArgError(l, i+1, "invalid value")
 		}
 		buf[i] = byte(c)
 	}
@@ -79,16 +80,16 @@ func stringChar(l *vm.LState) int {
 }
 
 func stringLen(l *vm.LState) int {
-	l.Push(vm.LNumber(len(argString(l, 1))))
+	l.Push(vm.LNumber(len(bind.ArgString(l, 1))))
 	return 1
 }
 
 // mapBytes pushes the string argument with each byte replaced.
 func mapBytes(l *vm.LState, replace func(byte) byte) int {
-	s := argString(l, 1)
-	buf := room(l, len(s))
+	s := bind.ArgString(l, 1)
+	buf := bind.Room(l, len(s))
 	for at := 0; at < len(s); {
-		to := piece(l, at, len(s))
+		to := bind.Piece(l, at, len(s))
 		for ; at < to; at++ {
 			buf[at] = replace(s[at])
 		}
@@ -117,25 +118,25 @@ func stringUpper(l *vm.LState) int {
 
 // stringRep repeats a string; a separator between is Lua 5.2's addition.
 func stringRep(l *vm.LState) int {
-	s, n, separator := argString(l, 1), argInt(l, 2), optString(l, 3, "")
+	s, n, separator := bind.ArgString(l, 1), bind.ArgInt(l, 2), bind.OptString(l, 3, "")
 	if n <= 0 || len(s)+len(separator) == 0 {
 		l.Push(vm.LString(""))
 		return 1
 	}
-	if most := bindingOf(l).Host.StringBytes; n > most+1 { // or the product might not fit
-		raiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, most)
+	if most := bind.CallOf(l).Host.StringBytes; n > most+1 { // or the product might not fit
+		bind.RaiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, most)
 	}
-	t := newText(l, n*len(s)+(n-1)*len(separator))
-	t.repeat(s, separator, n)
-	l.Push(t.value())
+	t := bind.NewText(l, n*len(s)+(n-1)*len(separator))
+	t.Repeat(s, separator, n)
+	l.Push(t.Value())
 	return 1
 }
 
 func stringReverse(l *vm.LState) int {
-	s := argString(l, 1)
-	buf := room(l, len(s))
+	s := bind.ArgString(l, 1)
+	buf := bind.Room(l, len(s))
 	for at := 0; at < len(s); {
-		to := piece(l, at, len(s))
+		to := bind.Piece(l, at, len(s))
 		for ; at < to; at++ {
 			buf[len(s)-1-at] = s[at]
 		}
@@ -146,8 +147,8 @@ func stringReverse(l *vm.LState) int {
 
 // stringSub shares the memory of its argument.
 func stringSub(l *vm.LState) int {
-	s := argString(l, 1)
-	start, end := span(len(s), argInt(l, 2), optInt(l, 3, -1))
+	s := bind.ArgString(l, 1)
+	start, end := span(len(s), bind.ArgInt(l, 2), bind.OptInt(l, 3, -1))
 	l.Push(vm.LString(s[start:end]))
 	return 1
 }
@@ -157,14 +158,14 @@ func stringMatch(l *vm.LState) int { return find(l, false) }
 
 // find is string.find, which returns positions first, and string.match.
 func find(l *vm.LState, positions bool) int {
-	s, pattern := argString(l, 1), argString(l, 2)
-	start := optInt(l, 3, 1)
+	s, pattern := bind.ArgString(l, 1), bind.ArgString(l, 2)
+	start := bind.OptInt(l, 3, 1)
 	if start < 0 {
 		start += len(s) + 1
 	}
 	start = min(max(start-1, 0), len(s))
 	m := matcher{l: l, src: s, pattern: pattern}
-	if positions && (vm.LVAsBool(l.Get(4)) || !hasAny(l, pattern, "^$*+?.([%-")) {
+	if positions && (vm.LVAsBool(l.Get(4)) || !bind.HasAny(l, pattern, "^$*+?.([%-")) {
 		return findPlain(l, s, pattern, start)
 	}
 	p := 0
@@ -193,7 +194,7 @@ func find(l *vm.LState, positions bool) int {
 }
 
 func findPlain(l *vm.LState, s, text string, start int) int {
-	at := indexOf(l, s[start:], text)
+	at := bind.IndexOf(l, s[start:], text)
 	if at < 0 {
 		l.Push(vm.LNil)
 		return 1
@@ -204,8 +205,8 @@ func findPlain(l *vm.LState, s, text string, start int) int {
 }
 
 func stringGmatch(l *vm.LState) int {
-	s, pattern := argString(l, 1), argString(l, 2)
-	allocate(l, iteratorBytes)
+	s, pattern := bind.ArgString(l, 1), bind.ArgString(l, 2)
+	bind.Allocate(l, iteratorBytes)
 	start := 0
 	l.Push(values.Builtin(func(l *vm.LState) int {
 		m := matcher{l: l, src: s, pattern: pattern}
@@ -230,17 +231,17 @@ func stringGmatch(l *vm.LState) int {
 }
 
 func stringGsub(l *vm.LState) int {
-	s, pattern := argString(l, 1), argString(l, 2)
+	s, pattern := bind.ArgString(l, 1), bind.ArgString(l, 2)
 	replacement := l.Get(3)
-	most := optInt(l, 4, len(s)+1)
+	most := bind.OptInt(l, 4, len(s)+1)
 	switch replacement.Type() {
 	case vm.LTString, vm.LTNumber, vm.LTTable, vm.LTFunction:
 	default:
-		argError(l, 3, "string/function/table expected")
+		bind.ArgError(l, 3, "string/function/table expected")
 	}
 	g := substitution{
 		matcher:     matcher{l: l, src: s, pattern: pattern},
-		text:        newText(l, 0),
+		Text:        bind.NewText(l, 0),
 		replacement: replacement,
 	}
 	p := 0
@@ -260,7 +261,7 @@ func stringGsub(l *vm.LState) int {
 		case end != noMatch && end > at:
 			at = end
 		case at < len(s):
-			g.addByte(s[at])
+			g.AddByte(s[at])
 			at++
 		default:
 			most = count
@@ -269,9 +270,9 @@ func stringGsub(l *vm.LState) int {
 			break
 		}
 	}
-	g.matcher.settle()
-	g.add(s[min(at, len(s)):])
-	l.Push(g.value())
+	g.settle()
+	g.Add(s[min(at, len(s)):])
+	l.Push(g.Value())
 	l.Push(vm.LNumber(count))
 	return 2
 }
@@ -279,7 +280,7 @@ func stringGsub(l *vm.LState) int {
 // substitution is a gsub in progress.
 type substitution struct {
 	matcher
-	text
+	bind.Text
 	replacement vm.LValue
 }
 
@@ -304,9 +305,9 @@ func (g *substitution) replace(s, end int) {
 	}
 	switch {
 	case vm.LVIsFalse(v):
-		g.add(g.src[s:end])
-	case isText(v):
-		g.addValue(v)
+		g.Add(g.src[s:end])
+	case bind.IsText(v):
+		g.AddValue(v)
 	default:
 		l.RaiseError("invalid replacement value (a %s)", values.Name(v))
 	}
@@ -316,7 +317,7 @@ func (g *substitution) replace(s, end int) {
 func (g *substitution) template(r string, s, end int) {
 	for {
 		plain, escape, found := strings.Cut(r, "%")
-		g.add(plain)
+		g.Add(plain)
 		if !found {
 			return
 		}
@@ -325,11 +326,11 @@ func (g *substitution) template(r string, s, end int) {
 		}
 		switch c := escape[0]; {
 		case c == '0':
-			g.add(g.src[s:end])
+			g.Add(g.src[s:end])
 		case numeral.IsDigit(c):
-			g.addValue(g.capture(int(c-'1'), s, end))
+			g.AddValue(g.capture(int(c-'1'), s, end))
 		default:
-			g.addByte(c)
+			g.AddByte(c)
 		}
 		r = escape[1:]
 	}

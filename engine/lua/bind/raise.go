@@ -1,4 +1,4 @@
-package lua
+package bind
 
 import (
 	"strconv"
@@ -9,23 +9,24 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// raise ends the running function with err, whose kind and position survive
+// Raise ends the running function with err, whose kind and position survive
 // unless the script catches it: pcall hands it out as a string.
-func raise(l *vm.LState, err *script.Error) {
+func Raise(l *vm.LState, err *script.Error) {
 	if err.Line == 0 {
 		where := l.Where(1)
-		err.Line = lineOf(where)
-		err.Message = libraryPosition(where+" ") + err.Message
+		err.Line = LineOf(where)
+		err.Message = LibraryPosition(where+" ") + err.Message
 	}
 	l.Raise(&vm.LUserData{Value: err})
 }
 
-func raiseLimit(l *vm.LState, format string, args ...any) {
-	raise(l, script.Errorf(script.Limit, "", format, args...))
+// RaiseLimit is Raise for a bound that is reached.
+func RaiseLimit(l *vm.LState, format string, args ...any) {
+	Raise(l, script.Errorf(script.Limit, "", format, args...))
 }
 
-// lineOf returns the line of a position, such as "script:12:"; 0 if it is none of the script's.
-func lineOf(position string) int {
+// LineOf returns the line of a position, such as "script:12:"; 0 if it is none of the script's.
+func LineOf(position string) int {
 	text, ok := strings.CutPrefix(position, compile.ChunkName+":")
 	if !ok {
 		return 0
@@ -35,9 +36,9 @@ func lineOf(position string) int {
 	return line
 }
 
-// splitPosition cuts the position off a message of the machine's: it ends
+// SplitPosition cuts the position off a message of the machine's: it ends
 // with ": ", or is empty.
-func splitPosition(message string) (position, rest string) {
+func SplitPosition(message string) (position, rest string) {
 	after, ok := strings.CutPrefix(message, compile.ChunkName+":")
 	if !ok {
 		return "", message
@@ -54,9 +55,9 @@ func splitPosition(message string) (position, rest string) {
 	return message[:len(message)-len(rest)], rest
 }
 
-// libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
+// LibraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
 // library; else "".
-func libraryPosition(text string) string {
+func LibraryPosition(text string) string {
 	name, rest, ok := strings.Cut(text, ":")
 	if !ok || !strings.Contains(name, "/") {
 		return ""
@@ -64,7 +65,7 @@ func libraryPosition(text string) string {
 	if _, err := script.ParseName(name); err != nil {
 		return ""
 	}
-	position, _ := splitPosition(compile.ChunkName + ":" + rest)
+	position, _ := SplitPosition(compile.ChunkName + ":" + rest)
 	if position == "" {
 		return ""
 	}

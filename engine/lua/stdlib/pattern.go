@@ -1,8 +1,10 @@
-package lua
+package stdlib
 
 import (
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -63,7 +65,7 @@ func (m *matcher) matchAt(s, p int) int {
 // match matches the pattern from p on at s, and returns where the match ends.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxMatchDepth {
-		raiseLimit(m.l, "the pattern is too complex: more than %d repetitions and captures", maxMatchDepth)
+		bind.RaiseLimit(m.l, "the pattern is too complex: more than %d repetitions and captures", maxMatchDepth)
 	}
 	end := m.items(s, p)
 	m.depth--
@@ -358,7 +360,7 @@ func (m *matcher) reference(s int, digit byte) int {
 		return noMatch // it is no text
 	}
 	text := m.src[c.start : c.start+c.length]
-	m.steps += len(text) / bytesPerInstruction
+	m.steps += len(text) / hostapi.BytesPerInstruction
 	m.step()
 	if !strings.HasPrefix(m.src[s:], text) {
 		return noMatch

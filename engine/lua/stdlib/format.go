@@ -1,4 +1,4 @@
-package lua
+package stdlib
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -20,23 +21,23 @@ type directive struct {
 }
 
 func stringFormat(l *vm.LState) int {
-	format := argString(l, 1)
-	t := newText(l, 0)
+	format := bind.ArgString(l, 1)
+	t := bind.NewText(l, 0)
 	arg := 1
 	for i := 0; i < len(format); {
 		at := strings.IndexByte(format[i:], '%')
 		if at < 0 {
 			at = len(format) - i
 		}
-		t.add(format[i : i+at])
+		t.Add(format[i : i+at])
 		i += at
 		if i < len(format) {
 			if i+1 < len(format) && format[i+1] == '%' {
-				t.addByte('%')
+				t.AddByte('%')
 				i += 2
 			} else {
 				if arg++; arg > l.GetTop() {
-					argError(l, arg, "no value")
+					bind.ArgError(l, arg, "no value")
 				}
 				var d directive
 				d, i = parseDirective(l, format, i+1)
@@ -45,7 +46,7 @@ func stringFormat(l *vm.LState) int {
 		}
 		l.Charge(1)
 	}
-	l.Push(t.value())
+	l.Push(t.Value())
 	return 1
 }
 
@@ -108,23 +109,23 @@ func (d *directive) flag(c byte) *bool {
 }
 
 // add adds the n-th argument as d says.
-func (d *directive) add(t *text, n int) {
+func (d *directive) add(t *bind.Text, n int) {
 	l := t.L
 	switch d.verb {
 	case 'c':
-		d.pad(t, string([]byte{byte(argInt(l, n))}))
+		d.pad(t, string([]byte{byte(bind.ArgInt(l, n))}))
 	case 'd', 'i':
-		d.pad(t, d.integer(argNumber(l, n)))
+		d.pad(t, d.integer(bind.ArgNumber(l, n)))
 	case 'o', 'u', 'x', 'X':
-		d.pad(t, d.unsigned(argNumber(l, n)))
+		d.pad(t, d.unsigned(bind.ArgNumber(l, n)))
 	case 'e', 'E', 'f', 'g', 'G':
-		digits := d.float(argNumber(l, n))
-		allocate(l, len(digits))
+		digits := d.float(bind.ArgNumber(l, n))
+		bind.Allocate(l, len(digits))
 		d.pad(t, digits)
 	case 'q':
-		t.addQuoted(argString(l, n))
+		addQuoted(t, bind.ArgString(l, n))
 	case 's':
-		s := toString(l, argAny(l, n))
+		s := bind.ToString(l, bind.ArgAny(l, n))
 		if d.precision >= 0 {
 			s = s[:min(d.precision, len(s))]
 		}
@@ -136,15 +137,15 @@ func (d *directive) add(t *text, n int) {
 }
 
 // pad adds s, blank-padded to the width. (Zeros are part of s.)
-func (d *directive) pad(t *text, s string) {
+func (d *directive) pad(t *bind.Text, s string) {
 	blanks := strings.Repeat(" ", max(d.width-len(s), 0))
 	if d.minus {
-		t.add(s)
-		t.add(blanks)
+		t.Add(s)
+		t.Add(blanks)
 		return
 	}
-	t.add(blanks)
-	t.add(s)
+	t.Add(blanks)
+	t.Add(s)
 }
 
 // signed puts sign and zeros before digits.
@@ -252,13 +253,13 @@ func toInt64(f float64) int64 {
 	return int64(f)
 }
 
-// addQuoted adds s as a literal that Lua reads back.
-func (t *text) addQuoted(s string) {
-	t.addByte('"')
+// addQuoted adds s to t as a literal that Lua reads back.
+func addQuoted(t *bind.Text, s string) {
+	t.AddByte('"')
 	begin := 0
 	for i := range len(s) {
-		if i-begin == paidAtOnce {
-			t.add(s[begin:i])
+		if i-begin == bind.PaidAtOnce {
+			t.Add(s[begin:i])
 			begin = i
 		}
 		var escape string
@@ -272,12 +273,12 @@ func (t *text) addQuoted(s string) {
 		default:
 			continue
 		}
-		t.add(s[begin:i])
-		t.add(escape)
+		t.Add(s[begin:i])
+		t.Add(escape)
 		if begin = i; len(escape) > 1 { // which stands for it
 			begin++
 		}
 	}
-	t.add(s[begin:])
-	t.addByte('"')
+	t.Add(s[begin:])
+	t.AddByte('"')
 }

@@ -1,8 +1,10 @@
-package lua
+package stdlib
 
 import (
 	"sort"
 
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -19,38 +21,38 @@ func tableFunctions() map[string]vm.LGFunction {
 }
 
 func tableConcat(l *vm.LState) int {
-	separator := optString(l, 2, "")
-	list := argTable(l)
-	first, last := optInt(l, 3, 1), optLast(l, 4, list)
-	t := newText(l, 0)
+	separator := bind.OptString(l, 2, "")
+	list := bind.ArgTable(l)
+	first, last := bind.OptInt(l, 3, 1), bind.OptLast(l, 4, list)
+	t := bind.NewText(l, 0)
 	for i := first; i <= last; i++ {
 		v := list.RawGetInt(i)
-		if !isText(v) {
+		if !bind.IsText(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", values.Name(v), i)
 		}
-		t.addValue(v)
+		t.AddValue(v)
 		if i < last {
-			t.add(separator)
+			t.Add(separator)
 		}
 		l.Charge(1)
 	}
-	l.Push(t.value())
+	l.Push(t.Value())
 	return 1
 }
 
 func tableGetn(l *vm.LState) int {
-	l.Push(vm.LNumber(border(argTable(l))))
+	l.Push(vm.LNumber(bind.Border(bind.ArgTable(l))))
 	return 1
 }
 
 func tableInsert(l *vm.LState) int {
-	t := argTable(l)
-	end := border(t) + 1
+	t := bind.ArgTable(l)
+	end := bind.Border(t) + 1
 	switch l.GetTop() {
 	case 2:
 		l.Set(t, vm.LNumber(end), l.Get(2))
 	case 3:
-		position := argInt(l, 2)
+		position := bind.ArgInt(l, 2)
 		for i := max(end, position); i > position; i-- {
 			l.Charge(1)
 			l.Set(t, vm.LNumber(i), t.RawGetInt(i-1))
@@ -63,9 +65,9 @@ func tableInsert(l *vm.LState) int {
 }
 
 func tableRemove(l *vm.LState) int {
-	t := argTable(l)
-	end := border(t)
-	position := optInt(l, 2, end)
+	t := bind.ArgTable(l)
+	end := bind.Border(t)
+	position := bind.OptInt(l, 2, end)
 	if position < 1 || position > end {
 		return 0
 	}
@@ -80,7 +82,7 @@ func tableRemove(l *vm.LState) int {
 }
 
 func tableMaxn(l *vm.LState) int {
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	m := l.Meter
 	highest := vm.LNumber(0)
 	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
@@ -96,13 +98,13 @@ func tableMaxn(l *vm.LState) int {
 // tableSort sorts a copy and writes it back: what the comparator does to the
 // table, or an order that contradicts itself, cannot confuse it.
 func tableSort(l *vm.LState) int {
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	var less *vm.LFunction
 	if l.Get(2) != vm.LNil {
-		less = argFunction(l, 2)
+		less = bind.ArgFunction(l, 2)
 	}
-	n := border(t)
-	allocate(l, vm.ItemBytes*n)
+	n := bind.Border(t)
+	bind.Allocate(l, vm.ItemBytes*n)
 	values := make([]vm.LValue, n)
 	for i := range values {
 		l.Charge(1)
@@ -143,7 +145,7 @@ func (s *sorter) Less(i, j int) bool {
 func lessThan(l *vm.LState, a, b vm.LValue) bool {
 	if a, ok := a.(vm.LString); ok {
 		if b, ok := b.(vm.LString); ok {
-			chargeBytes(l, min(len(a), len(b), pieceBytes))
+			bind.ChargeBytes(l, min(len(a), len(b), hostapi.PieceBytes))
 			return l.Meter.Compare(string(a), string(b)) < 0
 		}
 	}

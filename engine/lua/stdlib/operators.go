@@ -1,17 +1,15 @@
-package lua
+package stdlib
 
 import (
-	"strconv"
-
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
-	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-// newOperators returns the builtins behind operators, by what the compiler leaves for them.
-func newOperators() map[string]*vm.LFunction {
+// Operators returns the builtins behind operators, by what the compiler leaves for them.
+func Operators() map[string]*vm.LFunction {
 	return map[string]*vm.LFunction{
 		compile.Concat: values.Builtin(operatorConcat),
 		compile.Length: values.Builtin(operatorLength),
@@ -27,7 +25,7 @@ func operatorLength(l *vm.LState) int {
 		return 1
 	case *vm.LTable:
 		if v.Metatable == nil || luajson.IsMarked(v) {
-			l.Push(vm.LNumber(border(v)))
+			l.Push(vm.LNumber(bind.Border(v)))
 			return 1
 		}
 	}
@@ -45,12 +43,9 @@ func lengthByMeta(l *vm.LState, v vm.LValue) int {
 	if !ok {
 		l.RaiseError("attempt to get length of %s", l.G.Describe(l, 1, l.Get(1), nil))
 	}
-	l.Push(vm.LNumber(border(t)))
+	l.Push(vm.LNumber(bind.Border(t)))
 	return 1
 }
-
-// maxNumberText is how long what a number prints is at most.
-const maxNumberText = 24
 
 // operatorConcat is the operator "..", for a whole chain: it joins from the end.
 func operatorConcat(l *vm.LState) int {
@@ -61,27 +56,18 @@ func operatorConcat(l *vm.LState) int {
 		case vm.LString:
 			least += len(v)
 		case vm.LNumber:
-			most += maxNumberText
+			most += bind.MaxNumberText
 		default:
 			return concatByMeta(l, n)
 		}
 	}
-	capString(l, least) // before it is put together
-	t := newText(l, least+most)
+	bind.CapString(l, least) // before it is put together
+	t := bind.NewText(l, least+most)
 	for i := 1; i <= n; i++ {
-		t.addValue(l.Get(i))
+		t.AddValue(l.Get(i))
 	}
-	l.Push(t.value())
+	l.Push(t.Value())
 	return 1
-}
-
-// appendNumber appends what a number prints.
-func appendNumber(buf []byte, v vm.LValue) []byte {
-	n, _ := v.(vm.LNumber)
-	if f := float64(n); numeral.IsExact(f) && f != 0 {
-		return strconv.AppendInt(buf, int64(f), 10)
-	}
-	return append(buf, numeral.Format(float64(n))...)
 }
 
 // textBytes returns the length of a string, and 0 for a number.
@@ -90,20 +76,16 @@ func textBytes(v vm.LValue) int {
 	return len(s)
 }
 
-func isText(v vm.LValue) bool {
-	return v.Type() == vm.LTString || v.Type() == vm.LTNumber
-}
-
 // concatByMeta joins operands of which some are neither string nor number.
 func concatByMeta(l *vm.LState, n int) int {
 	result := l.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := l.Get(i)
-		if isText(left) && isText(result) {
-			t := newText(l, textBytes(left)+textBytes(result))
-			t.addValue(left)
-			t.addValue(result)
-			result = t.value()
+		if bind.IsText(left) && bind.IsText(result) {
+			t := bind.NewText(l, textBytes(left)+textBytes(result))
+			t.AddValue(left)
+			t.AddValue(result)
+			result = t.Value()
 			continue
 		}
 		fn := l.GetMetaField(left, "__concat")
@@ -112,7 +94,7 @@ func concatByMeta(l *vm.LState, n int) int {
 		}
 		if fn == vm.LNil {
 			culprit := i
-			if isText(left) {
+			if bind.IsText(left) {
 				culprit = i + 1
 			}
 			l.RaiseError("attempt to concatenate %s", l.G.Describe(l, culprit, l.Get(culprit), nil))
@@ -137,7 +119,7 @@ func operatorArg(l *vm.LState) int {
 		t.RawSetInt(i, l.Get(i))
 	}
 	t.RawSetString("n", vm.LNumber(n))
-	allocateTable(l, t)
+	bind.AllocateTable(l, t)
 	l.Push(t)
 	return 1
 }

@@ -1,4 +1,4 @@
-package lua
+package stdlib
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -23,8 +24,8 @@ func osFunctions() map[string]vm.LGFunction {
 
 // osClock returns the seconds since the call began.
 func osClock(l *vm.LState) int {
-	elapsed := time.Since(bindingOf(l).Started)
-	if hostOf(l).Clock != nil {
+	elapsed := time.Since(bind.CallOf(l).Started)
+	if bind.HostOf(l).Clock != nil {
 		elapsed = 0 // it stands still
 	}
 	l.Push(vm.LNumber(elapsed.Seconds()))
@@ -34,9 +35,9 @@ func osClock(l *vm.LState) int {
 func osDifftime(l *vm.LState) int {
 	earlier := 0.0
 	if l.Get(2) != vm.LNil {
-		earlier = argNumber(l, 2)
+		earlier = bind.ArgNumber(l, 2)
 	}
-	l.Push(vm.LNumber(math.Trunc(argNumber(l, 1)) - math.Trunc(earlier) + 0)) // and so never -0
+	l.Push(vm.LNumber(math.Trunc(bind.ArgNumber(l, 1)) - math.Trunc(earlier) + 0)) // and so never -0
 	return 1
 }
 
@@ -45,17 +46,17 @@ const maxTimeField = 1 << 31
 
 func osTime(l *vm.LState) int {
 	if l.Get(1) == vm.LNil {
-		l.Push(vm.LNumber(hostOf(l).Now().Unix()))
+		l.Push(vm.LNumber(bind.HostOf(l).Now().Unix()))
 		return 1
 	}
-	t := argTable(l)
+	t := bind.ArgTable(l)
 	field := func(name string, otherwise int) int {
 		switch v := t.RawGetString(name).(type) {
 		case vm.LNumber:
-			return max(-maxTimeField, min(toInt(float64(v)), maxTimeField))
+			return max(-maxTimeField, min(bind.ToInt(float64(v)), maxTimeField))
 		case vm.LString:
-			if f, ok := textNumber(l, v); ok {
-				return max(-maxTimeField, min(toInt(float64(f)), maxTimeField))
+			if f, ok := bind.TextNumber(l, v); ok {
+				return max(-maxTimeField, min(bind.ToInt(float64(f)), maxTimeField))
 			}
 		}
 		if otherwise < 0 {
@@ -77,34 +78,34 @@ const dateFieldCost = 10
 const maxTime = 1 << 40
 
 func osDate(l *vm.LState) int {
-	format := strings.TrimPrefix(optString(l, 1, "%c"), "!")
+	format := strings.TrimPrefix(bind.OptString(l, 1, "%c"), "!")
 	var date time.Time
 	if l.Get(2) != vm.LNil {
-		date = time.Unix(int64(max(-maxTime, min(argInt(l, 2), maxTime))), 0).UTC()
+		date = time.Unix(int64(max(-maxTime, min(bind.ArgInt(l, 2), maxTime))), 0).UTC()
 	} else {
-		date = hostOf(l).Now().UTC()
+		date = bind.HostOf(l).Now().UTC()
 	}
 	if strings.HasPrefix(format, "*t") {
 		t := dateTable(date)
-		allocateTable(l, t)
+		bind.AllocateTable(l, t)
 		l.Push(t)
 		return 1
 	}
-	t := newText(l, 0)
+	t := bind.NewText(l, 0)
 	for {
 		plain, field, found := strings.Cut(format, "%")
-		t.add(plain)
+		t.Add(plain)
 		if field == "" {
 			if found {
-				t.addByte('%')
+				t.AddByte('%')
 			}
 			break
 		}
 		l.Charge(dateFieldCost)
-		t.add(dateField(date, field[0]))
+		t.Add(dateField(date, field[0]))
 		format = field[1:]
 	}
-	l.Push(t.value())
+	l.Push(t.Value())
 	return 1
 }
 

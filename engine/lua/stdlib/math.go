@@ -1,9 +1,10 @@
-package lua
+package stdlib
 
 import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -60,15 +61,15 @@ func logarithm(f func(float64) float64) func(float64) float64 {
 
 func unary(f func(float64) float64) vm.LGFunction {
 	return func(l *vm.LState) int {
-		l.Push(vm.LNumber(f(argNumber(l, 1))))
+		l.Push(vm.LNumber(f(bind.ArgNumber(l, 1))))
 		return 1
 	}
 }
 
 func binary(f func(a, b float64) float64) vm.LGFunction {
 	return func(l *vm.LState) int {
-		b := argNumber(l, 2) // first, as the reference implementation does
-		l.Push(vm.LNumber(f(argNumber(l, 1), b)))
+		b := bind.ArgNumber(l, 2) // first, as the reference implementation does
+		l.Push(vm.LNumber(f(bind.ArgNumber(l, 1), b)))
 		return 1
 	}
 }
@@ -78,9 +79,9 @@ func extreme(better func(a, b float64) bool) vm.LGFunction {
 	return func(l *vm.LState) int {
 		n := l.GetTop()
 		l.Charge(n)
-		best := argNumber(l, 1)
+		best := bind.ArgNumber(l, 1)
 		for i := 2; i <= n; i++ {
-			if v := argNumber(l, i); better(v, best) {
+			if v := bind.ArgNumber(l, i); better(v, best) {
 				best = v
 			}
 		}
@@ -90,20 +91,20 @@ func extreme(better func(a, b float64) bool) vm.LGFunction {
 }
 
 func mathFrexp(l *vm.LState) int {
-	fraction, exponent := math.Frexp(argNumber(l, 1))
+	fraction, exponent := math.Frexp(bind.ArgNumber(l, 1))
 	l.Push(vm.LNumber(fraction))
 	l.Push(vm.LNumber(exponent))
 	return 2
 }
 
 func mathLdexp(l *vm.LState) int {
-	exponent := argInt(l, 2)
-	l.Push(vm.LNumber(math.Ldexp(argNumber(l, 1), max(-5000, min(exponent, 5000)))))
+	exponent := bind.ArgInt(l, 2)
+	l.Push(vm.LNumber(math.Ldexp(bind.ArgNumber(l, 1), max(-5000, min(exponent, 5000)))))
 	return 1
 }
 
 func mathModf(l *vm.LState) int {
-	f := argNumber(l, 1)
+	f := bind.ArgNumber(l, 1)
 	whole, fraction := math.Modf(f)
 	if math.IsInf(f, 0) {
 		fraction = 0
@@ -124,21 +125,21 @@ func mathRandom(l *vm.LState) int {
 		l.Push(vm.LNumber(f))
 		return 1
 	case 1:
-		high = math.Floor(argNumber(l, 1))
+		high = math.Floor(bind.ArgNumber(l, 1))
 	case 2:
-		low, high = math.Floor(argNumber(l, 1)), math.Floor(argNumber(l, 2))
+		low, high = math.Floor(bind.ArgNumber(l, 1)), math.Floor(bind.ArgNumber(l, 2))
 	default:
 		l.RaiseError("wrong number of arguments")
 	}
 	if !(low <= high) {
-		argError(l, l.GetTop(), "interval is empty")
+		bind.ArgError(l, l.GetTop(), "interval is empty")
 	}
 	l.Push(vm.LNumber(low + math.Floor(f*(high-low+1))))
 	return 1
 }
 
 func randomFloat(l *vm.LState) float64 {
-	switch own, given := bindingOf(l).Random, hostOf(l).Random; {
+	switch own, given := bind.CallOf(l).Random, bind.HostOf(l).Random; {
 	case own != nil:
 		return own.Float64()
 	case given != nil:
@@ -149,6 +150,6 @@ func randomFloat(l *vm.LState) float64 {
 
 // mathRandomseed makes random numbers repeatable within this call.
 func mathRandomseed(l *vm.LState) int {
-	bindingOf(l).Random = rand.New(rand.NewPCG(math.Float64bits(argNumber(l, 1)), 0))
+	bind.CallOf(l).Random = rand.New(rand.NewPCG(math.Float64bits(bind.ArgNumber(l, 1)), 0))
 	return 0
 }
