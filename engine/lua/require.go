@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
@@ -20,7 +21,7 @@ func baseRequire(l *vm.LState) int {
 		l.Push(lib)
 		return 1
 	}
-	if name == kubeLibrary {
+	if name == hostlib.KubeLibrary {
 		l.Push(sandbox().kube)
 		return 1
 	}
@@ -28,7 +29,7 @@ func baseRequire(l *vm.LState) int {
 		l.Push(lib.value(l))
 		return 1
 	}
-	names := []string{kubeLibrary}
+	names := []string{hostlib.KubeLibrary}
 	libraries.ForEach(func(name, v vm.LValue) {
 		if values.IsLibrary(v) {
 			names = append(names, name.String())

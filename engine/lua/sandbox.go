@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/stdlib"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
@@ -57,9 +58,9 @@ func newBox() *box {
 	b.add(stdlib.Libraries())
 	b.strings = values.Members(b.base.RawGetString("string"))
 	b.stringMeta = values.Protected(b.strings)
-	b.fill(b.base, "", hostFunctions())
-	b.add(hostLibraries())
-	b.kube = b.newLibrary(kubeModule())
+	b.fill(b.base, "", hostlib.Functions())
+	b.add(hostlib.Libraries())
+	b.kube = b.newLibrary(hostlib.Kube())
 	b.addCoroutines()
 	return b
 }
@@ -83,7 +84,7 @@ func (b *box) HasGlobal(name string) bool { return b.base.RawGetString(name) != 
 
 // HasModule reports whether require returns something for the name.
 func (b *box) HasModule(name string) bool {
-	return name == kubeLibrary || values.IsLibrary(b.base.RawGetString(name))
+	return name == hostlib.KubeLibrary || values.IsLibrary(b.base.RawGetString(name))
 }
 
 // Operator returns the builtin that a marker stands for, which the compiler left; nil if the text is none.

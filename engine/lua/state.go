@@ -5,6 +5,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -179,10 +180,12 @@ func (c *call) clear() {
 }
 
 // IsRequest is owner's.
-func (c *call) IsRequest(t *vm.LTable) bool { return isRequest(&c.Call, t) }
+func (c *call) IsRequest(t *vm.LTable) bool { return hostlib.IsRequest(&c.Call, t) }
 
 // Derived is owner's.
-func (*call) Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue { return derivedOf(l, t, name) }
+func (*call) Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue {
+	return hostlib.Derived(l, t, name)
+}
 
 // Stopped is owner's.
 func (c *call) Stopped() *script.Error {

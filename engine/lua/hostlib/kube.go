@@ -1,4 +1,4 @@
-package lua
+package hostlib
 
 import (
 	"bytes"
@@ -15,12 +15,12 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-// kubeLibrary is what scripts for Karmada require: require("kube"). It is no global.
-const kubeLibrary = "kube"
+// KubeLibrary is what scripts for Karmada require: require("kube"). It is no global.
+const KubeLibrary = "kube"
 
-// kubeModule returns the library.
-func kubeModule() values.Module {
-	return values.Module{Name: kubeLibrary, Functions: map[string]vm.LGFunction{
+// Kube returns the library.
+func Kube() values.Module {
+	return values.Module{Name: KubeLibrary, Functions: map[string]vm.LGFunction{
 		"resourceAdd":             kubeResourceAdd,
 		"accuratePodRequirements": kubeRequirements,
 		"getPodDependencies":      kubeDependencies,

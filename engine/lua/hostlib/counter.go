@@ -1,4 +1,4 @@
-package lua
+package hostlib
 
 import (
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"

@@ -1,4 +1,4 @@
-package lua
+package hostlib
 
 import (
 	"regexp"

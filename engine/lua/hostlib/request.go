@@ -1,111 +1,44 @@
-package lua
+package hostlib
 
 import (
-	"math"
-	"strings"
-
-	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
-	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
-	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// apiVersion is scriptorium.api: it counts up when a script could notice that something
-// was added, and nothing is ever taken away within it.
-const apiVersion = 3
-
-// hostFunctions returns the global functions.
-func hostFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{"get_request_header": getRequestHeader, "log_info": logAt(engine.Info)}
+// Derived returns the derived field of t. It is nil in Lua's sense unless t is the request: the
+// first argument of the call, with a table of headers.
+func Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue {
+	c := bind.CallOf(l)
+	if !isFirst(c, t) {
+		return vm.LNil
+	}
+	derived := &c.Cookies
+	if name == luajson.QueryField {
+		derived = &c.Query
+	}
+	if *derived != nil {
+		return *derived
+	}
+	headers := headersOf(c)
+	if headers == nil {
+		return vm.LNil
+	}
+	if name == luajson.QueryField {
+		*derived = readQuery(l, memberOf(c, t, "query"))
+	} else {
+		*derived = readCookies(l, headers)
+	}
+	return *derived
 }
 
-// hostLibraries returns what the agent provides to scripts, and what Lua has no library for.
-func hostLibraries() []values.Module {
-	return []values.Module{
-		{Name: "base64", Functions: base64Functions()},
-		{Name: "counter", Functions: counterFunctions()},
-		{Name: "crypto", Functions: cryptoFunctions()},
-		{Name: "kv", Functions: kvFunctions()},
-		{Name: "log", Functions: logFunctions()},
-		{Name: "ratelimit", Functions: ratelimitFunctions()},
-		{Name: "re", Functions: reFunctions()},
-		{Name: "scriptorium", Values: map[string]vm.LValue{"api": vm.LNumber(apiVersion)}},
-		{Name: "time", Functions: timeFunctions()},
-	}
-}
+// isFirst reports whether t is the first argument of the call.
+func isFirst(c *bind.Call, t *vm.LTable) bool { return len(c.Args) > 0 && c.Args[0] == vm.LValue(t) }
 
-// check ends the running builtin if hostapi has refused what it asked for. parameters are hostapi's names of the
-// builtin's arguments.
-func check(l *vm.LState, err *script.Error, parameters ...string) {
-	if err == nil {
-		return
-	}
-	l.Charge(0) // fails here if the budget is why
-	for i, name := range parameters {
-		if name == err.Field {
-			bind.ArgError(l, i+1, err.Message)
-		}
-	}
-	if err.Kind == script.Script {
-		l.RaiseError("%s", err.Message)
-	}
-	bind.Raise(l, script.Errorf(err.Kind, "", "%s", err.Message))
-}
-
-// pushOr returns v, or nil and the problem, if there is one, of a text that came from outside: no mistake of the
-// script's, which may want to go on.
-func pushOr(l *vm.LState, v vm.LValue, problem string) int {
-	if problem == "" {
-		l.Push(v)
-		return 1
-	}
-	l.Push(vm.LNil)
-	l.Push(vm.LString(problem))
-	return 2
-}
-
-// argOptions returns the n-th argument, a table of options, none of which has another
-// name than those.
-func argOptions(l *vm.LState, n int, names ...string) *vm.LTable {
-	t, ok := l.Get(n).(*vm.LTable)
-	if !ok {
-		bind.TypeError(l, n, "table")
-	}
-	luajson.Settle(t)
-	m := l.Meter
-	for k, _ := m.Next(t, vm.LNil); k != vm.LNil; k, _ = m.Next(t, k) {
-		name, known := k.(vm.LString)
-		if known {
-			known = false
-			for _, n := range names {
-				known = known || n == string(name)
-			}
-		}
-		if l.Charge(1); !known {
-			bind.ArgError(l, n, "there is no option "+values.KeyText(k)+"; there are "+strings.Join(names, ", "))
-		}
-	}
-	return t
-}
-
-// numberOption returns the option of the n-th argument, a number, or otherwise if it
-// is not given.
-func numberOption(l *vm.LState, n int, t *vm.LTable, name string, otherwise float64) float64 {
-	switch v := t.RawGetString(name).(type) {
-	case vm.LNumber:
-		if !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) {
-			return float64(v)
-		}
-	case *vm.LNilType:
-		return otherwise
-	}
-	bind.ArgError(l, n, name+" must be a number")
-	return 0
-}
+// IsRequest reports whether t is the request: it has derived fields.
+func IsRequest(c *bind.Call, t *vm.LTable) bool { return isFirst(c, t) && headersOf(c) != nil }
 
 // getRequestHeader returns a header of the request: of the first argument, or of the
 // globals that stand for it. It copies nothing and changes nothing of either.
