@@ -34,35 +34,13 @@ type coroutine struct {
 	status status
 }
 
-func coroutineFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"create":  coroutineCreate,
-		"resume":  coroutineResume,
-		"running": coroutineRunning,
-		"status":  coroutineStatus,
-		"wrap":    coroutineWrap,
-		"yield":   coroutineYield,
-	}
-}
-
-// addCoroutines adds the library, and makes the environments of scripts that may
-// not use it.
-func (b *box) addCoroutines() {
-	without := &vm.LTable{}
-	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
-	b.without, b.withoutMeta = without, values.Protected(without)
-	b.withoutBareEnv = &vm.LTable{}
-	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
-	b.add([]values.Module{{Name: "coroutine", Functions: coroutineFunctions()}})
-}
-
-// environments returns the metatable of environments, and the one of programs
-// that set no globals.
-func (b *box) environments(coroutines bool) (meta, bare *vm.LTable) {
-	if coroutines {
-		return b.envMeta, b.bareEnv
-	}
-	return b.withoutMeta, b.withoutBareEnv
+var coroutineFunctions = map[string]vm.LGFunction{
+	"create":  coroutineCreate,
+	"resume":  coroutineResume,
+	"running": coroutineRunning,
+	"status":  coroutineStatus,
+	"wrap":    coroutineWrap,
+	"yield":   coroutineYield,
 }
 
 // newCoroutine makes a coroutine of the first argument.
@@ -99,24 +77,16 @@ func argCoroutine(l *vm.LState) *coroutine {
 	return callOf(l).coroutineOf(th)
 }
 
-func coroutineCreate(l *vm.LState) int {
-	l.Push(newCoroutine(l).l)
-	return 1
-}
+func coroutineCreate(l *vm.LState) int { return l.Return(newCoroutine(l).l) }
 
-func coroutineStatus(l *vm.LState) int {
-	l.Push(vm.LString(argCoroutine(l).status))
-	return 1
-}
+func coroutineStatus(l *vm.LState) int { return l.Return(vm.LString(argCoroutine(l).status)) }
 
 // coroutineRunning returns the running coroutine; nil outside of any.
 func coroutineRunning(l *vm.LState) int {
 	if co := callOf(l).coroutineOf(l); co != nil {
-		l.Push(co.l)
-		return 1
+		return l.Return(co.l)
 	}
-	l.Push(vm.LNil)
-	return 1
+	return l.Return(vm.LNil)
 }
 
 func coroutineResume(l *vm.LState) int {

@@ -171,7 +171,7 @@ func readReviewed(t *testing.T) map[string]bool {
 // TestProtected makes sure that what states share cannot be reached for writing.
 func TestProtected(t *testing.T) {
 	b := sandbox()
-	metas := []vm.LValue{b.envMeta, b.withoutMeta, b.stringMeta, values.Null.Metatable}
+	metas := []vm.LValue{b.env.Metatable, b.without.Metatable, b.stringMeta, values.Null.Metatable}
 	b.base.ForEach(func(_, v vm.LValue) {
 		if ud, ok := v.(*vm.LUserData); ok {
 			metas = append(metas, ud.Metatable)

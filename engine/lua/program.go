@@ -116,13 +116,17 @@ func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c.Host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
 	d := luajson.NewDecoder(&c.JSON)
 	if p.decodesConfig {
-		config, err := d.Object(s.meter.kept(orEmpty(inv.Config)))
+		text := inv.Config
+		if len(text) == 0 {
+			text = []byte("{}")
+		}
+		config, err := d.Object(s.meter.kept(text))
 		if err != nil {
 			return s.meter.invalid("config", err)
 		}
 		c.config = config
 	}
-	_, c.env = sandbox().environments(inv.Limits.Coroutines)
+	c.env = sandbox().environment(inv.Limits.Coroutines)
 	if !p.Wrapped {
 		c.env = environment(c, &p.Compiled)
 	}
@@ -158,7 +162,7 @@ func (m *meter) invalid(field string, err error) error {
 // environment returns the globals of a chunk in a call.
 func environment(c *call, of *compile.Compiled) *vm.LTable {
 	env := vm.NewTable(0, 4)
-	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
+	env.Metatable = sandbox().environment(c.inv.Limits.Coroutines).Metatable
 	if of.UsesEnv {
 		env.RawSetString("_G", env)
 	}
@@ -166,14 +170,6 @@ func environment(c *call, of *compile.Compiled) *vm.LTable {
 		env.RawSetString("config", c.config)
 	}
 	return env
-}
-
-// orEmpty returns a config, {} if there is none.
-func orEmpty(config []byte) []byte {
-	if len(config) == 0 {
-		return []byte("{}")
-	}
-	return config
 }
 
 // setGlobals sets the members of the single argument of a chunk that is the

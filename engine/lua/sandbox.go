@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -15,17 +16,12 @@ import (
 // within reach of reads alone, through metatables that are protected, and
 // libraries are userdata.
 type box struct {
-	base    *vm.LTable // what globals fall back to
-	envMeta *vm.LTable // of every environment
-	bareEnv *vm.LTable // of programs that are wrapped, which set no globals
-
-	withoutMeta    *vm.LTable // envMeta and bareEnv where there are no coroutines
-	withoutBareEnv *vm.LTable
-	without        *vm.LTable    // base where there are no coroutines
-	strings        *vm.LTable    // members of the library
-	stringMeta     *vm.LTable    // of strings
-	kube           *vm.LUserData // the library, which scripts get by require alone
-	names          map[*vm.LFunction]string
+	base       *vm.LTable    // what globals fall back to
+	env        *vm.LTable    // the environment of programs that are wrapped, which set no globals
+	without    *vm.LTable    // env where there are no coroutines
+	stringMeta *vm.LTable    // of strings
+	kube       *vm.LUserData // the library, which scripts get by require alone
+	names      map[*vm.LFunction]string
 
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*vm.LFunction
@@ -48,31 +44,39 @@ func newBox() *box {
 		names:     stdlib.IteratorNames(),
 		operators: stdlib.Operators(),
 	}
-	b.envMeta = values.Protected(b.base)
-	b.bareEnv = &vm.LTable{}
-	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
+	b.env = emptyEnvironment(b.base)
 	functions := stdlib.Functions()
 	functions["pcall"], functions["require"], functions["xpcall"] = basePcall, baseRequire, baseXpcall
 	b.fill(b.base, "", functions)
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
 	b.add(stdlib.Libraries())
-	b.strings = values.Members(b.base.RawGetString("string"))
-	b.stringMeta = values.Protected(b.strings)
+	b.stringMeta = values.Protected(values.Members(b.base.RawGetString("string")))
 	b.fill(b.base, "", hostlib.Functions())
 	b.add(hostlib.Libraries())
 	b.kube = b.newLibrary(hostlib.Kube())
-	b.addCoroutines()
+	without := &vm.LTable{}
+	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
+	b.without = emptyEnvironment(without)
+	b.add([]values.Module{{Name: "coroutine", Functions: coroutineFunctions}})
 	return b
+}
+
+// emptyEnvironment returns an environment that finds globals in base.
+func emptyEnvironment(base *vm.LTable) *vm.LTable {
+	return &vm.LTable{Metatable: values.Protected(base), Behind: base}
+}
+
+// environment returns the environment of programs that set no globals.
+func (b *box) environment(coroutines bool) *vm.LTable {
+	if coroutines {
+		return b.env
+	}
+	return b.without
 }
 
 // fill adds functions to t, sorted by name.
 func (b *box) fill(t *vm.LTable, prefix string, functions map[string]vm.LGFunction) {
-	names := make([]string, 0, len(functions))
-	for name := range functions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
 		fn := values.Builtin(functions[name])
 		b.names[fn] = prefix + name
 		t.RawSetString(name, fn)

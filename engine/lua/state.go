@@ -33,9 +33,7 @@ type state struct {
 }
 
 func newState(tenant string) *state {
-	s := &state{
-		tenant: tenant,
-	}
+	s := &state{tenant: tenant}
 	s.meter.Control = &s.meter
 	s.l = vm.NewState(&s.meter.Meter, vm.Options{Calls: callStackSize, Values: registrySize, MaxValues: registryMaxSize, Grow: registryGrowStep})
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
@@ -179,19 +177,18 @@ func (c *call) clear() {
 	c.JSON.Clear()
 }
 
-// IsRequest is owner's.
+// IsRequest implements luajson.Owner, as do the next two.
 func (c *call) IsRequest(t *vm.LTable) bool { return hostlib.IsRequest(&c.Call, t) }
 
-// Derived is owner's.
+// Derived returns cookies or parameters of the query.
 func (*call) Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue {
 	return hostlib.Derived(l, t, name)
 }
 
-// Stopped is owner's.
+// Stopped returns why the call must end.
 func (c *call) Stopped() *script.Error {
-	m := meterOf(c.l)
-	if m.reason == running {
-		return nil
+	if m := meterOf(c.l); m.reason != running {
+		return m.stopError()
 	}
-	return m.stopError()
+	return nil
 }

@@ -48,12 +48,10 @@ func hint(value vm.LValue, v diagnose.Variable) string {
 	switch {
 	case !vm.IsNil(value):
 	case v.Kind == diagnose.Global:
-		near = diagnose.Nearest(v.Name, sandbox().base)
+		near = NearestGlobal(v.Name)
 	case v.Of != nil && v.Of.Kind == diagnose.Global:
-		if lib, ok := sandbox().base.RawGetString(v.Of.Name).(*vm.LUserData); ok && values.IsLibrary(lib) {
-			if near = diagnose.Nearest(v.Name, lib.Value.(values.Library).Members); near != "" {
-				near = v.Of.Name + "." + near
-			}
+		if near = NearestMember(v.Of.Name, v.Name); near != "" {
+			near = v.Of.Name + "." + near
 		}
 	}
 	if near == "" {

@@ -4,6 +4,7 @@ package bind
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
@@ -32,6 +33,17 @@ func (c *Call) Store() *luajson.Store { return &c.JSON }
 
 // CallOf returns what builtins use of the call that l runs.
 func CallOf(l *vm.LState) *Call { return l.G.Call.(*Call) }
+
+// PushJSON pushes what a JSON text says that nobody changes, or raises the problem with it behind prefix.
+func PushJSON(l *vm.LState, text string, prefix ...string) int {
+	d := luajson.NewDecoder(&CallOf(l).JSON)
+	v, err := d.Value(text)
+	l.Charge(0) // fails here if the budget is why decoding did
+	if err != nil {
+		l.RaiseError("%s: %s", strings.Join(prefix, ""), err.Error())
+	}
+	return l.Return(v)
+}
 
 // HostOf returns what the call of l may use of hostapi.
 func HostOf(l *vm.LState) *hostapi.Call { return &CallOf(l).Host }

@@ -148,6 +148,18 @@ func IsText(v vm.LValue) bool {
 	return v.Type() == vm.LTString || v.Type() == vm.LTNumber
 }
 
+// AddReplacement adds what takes the place of a match: a text, or the match itself if it is nil or false.
+func (t *Text) AddReplacement(v vm.LValue, match string) {
+	switch {
+	case vm.LVIsFalse(v):
+		t.Add(match)
+	case IsText(v):
+		t.AddValue(v)
+	default:
+		t.L.RaiseError("invalid replacement value (a %s)", values.Name(v))
+	}
+}
+
 // Repeat adds s n times, with the separator between.
 func (t *Text) Repeat(s, separator string, n int) {
 	t.need(n*len(s) + (n-1)*len(separator))
@@ -231,9 +243,7 @@ func ToString(l *vm.LState, v vm.LValue) string {
 	if fn := l.GetMetaField(v, "__tostring"); fn != vm.LNil {
 		l.Push(fn)
 		l.Push(v)
-		l.Call(1, 1)
-		result := l.Get(-1)
-		l.Pop(1)
+		result := l.CallOne(1)
 		switch result := result.(type) {
 		case vm.LString:
 			return string(result)

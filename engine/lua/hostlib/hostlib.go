@@ -26,15 +26,15 @@ func Functions() map[string]vm.LGFunction {
 // Libraries returns what the agent provides to scripts, and what Lua has no library for.
 func Libraries() []values.Module {
 	return []values.Module{
-		{Name: "base64", Functions: base64Functions()},
-		{Name: "counter", Functions: counterFunctions()},
-		{Name: "crypto", Functions: cryptoFunctions()},
-		{Name: "kv", Functions: kvFunctions()},
-		{Name: "log", Functions: logFunctions()},
-		{Name: "ratelimit", Functions: ratelimitFunctions()},
-		{Name: "re", Functions: reFunctions()},
+		{Name: "base64", Functions: base64Functions},
+		{Name: "counter", Functions: counterFunctions},
+		{Name: "crypto", Functions: cryptoFunctions},
+		{Name: "kv", Functions: kvFunctions},
+		{Name: "log", Functions: logFunctions},
+		{Name: "ratelimit", Functions: ratelimitFunctions},
+		{Name: "re", Functions: reFunctions},
 		{Name: "scriptorium", Values: map[string]vm.LValue{"api": vm.LNumber(apiVersion)}},
-		{Name: "time", Functions: timeFunctions()},
+		{Name: "time", Functions: timeFunctions},
 	}
 }
 
@@ -56,12 +56,17 @@ func check(l *vm.LState, err *script.Error, parameters ...string) {
 	bind.Raise(l, script.Errorf(err.Kind, "", "%s", err.Message))
 }
 
+// push returns v, unless hostapi has refused what the builtin asked for: see check.
+func push(l *vm.LState, v vm.LValue, err *script.Error, parameters ...string) int {
+	check(l, err, parameters...)
+	return l.Return(v)
+}
+
 // pushOr returns v, or nil and the problem, if there is one, of a text that came from outside: no mistake of the
 // script's, which may want to go on.
 func pushOr(l *vm.LState, v vm.LValue, problem string) int {
 	if problem == "" {
-		l.Push(v)
-		return 1
+		return l.Return(v)
 	}
 	l.Push(vm.LNil)
 	l.Push(vm.LString(problem))

@@ -46,8 +46,7 @@ func kubeResourceAdd(l *vm.LState) int {
 	}
 	text := sum.String()
 	bind.AllocateString(l, len(text))
-	l.Push(vm.LString(text))
-	return 1
+	return l.Return(vm.LString(text))
 }
 
 // quantities are amounts by the names of resources.
@@ -189,14 +188,7 @@ func pushJSON(l *vm.LState, value any) int {
 		l.RaiseError("the result has no JSON: %s", err.Error())
 	}
 	bind.AllocateString(l, len(text))
-	d := luajson.NewDecoder(&bind.CallOf(l).JSON)
-	v, err := d.Value(string(text))
-	l.Charge(0) // fails here if the budget is why decoding did
-	if err != nil {
-		l.RaiseError("the result has no table: %s", err.Error())
-	}
-	l.Push(v)
-	return 1
+	return bind.PushJSON(l, string(text), "the result has no table")
 }
 
 // kubeRequirements returns what a pod of the template needs of a node.

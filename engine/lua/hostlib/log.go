@@ -9,12 +9,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-func logFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"error": logAt(engine.Error),
-		"info":  logAt(engine.Info),
-		"warn":  logAt(engine.Warn),
-	}
+var logFunctions = map[string]vm.LGFunction{
+	"error": logAt(engine.Error),
+	"info":  logAt(engine.Info),
+	"warn":  logAt(engine.Warn),
 }
 
 // logAt logs its first argument, and the members of its second as fields.

@@ -8,20 +8,17 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
-	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
 // reFunctions are regular expressions as RE2 has them: linear in the text, which Lua's
 // own patterns are not, and with alternatives.
-func reFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"escape": reEscape,
-		"find":   reFind,
-		"gsub":   reGsub,
-		"match":  reMatch,
-		"test":   reTest,
-	}
+var reFunctions = map[string]vm.LGFunction{
+	"escape": reEscape,
+	"find":   reFind,
+	"gsub":   reGsub,
+	"match":  reMatch,
+	"test":   reTest,
 }
 
 // argPattern returns the second argument, compiled.
@@ -47,41 +44,35 @@ func reEscape(l *vm.LState) int {
 		t.Add(regexp.QuoteMeta(s[at:to]))
 		at = to
 	}
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
 func reTest(l *vm.LState) int {
 	s, p := bind.ArgString(l, 1), argPattern(l)
-	l.Push(vm.LBool(search(l, p, s, 0) != nil))
-	return 1
+	return l.Return(vm.LBool(search(l, p, s, 0) != nil))
 }
 
 // reFind returns where the first match begins and ends, and its captures.
-func reFind(l *vm.LState) int {
+func reFind(l *vm.LState) int { return find(l, true) }
+
+// reMatch returns the captures of the first match, or all of it if there are none.
+func reMatch(l *vm.LState) int { return find(l, false) }
+
+func find(l *vm.LState, positions bool) int {
 	s, p := bind.ArgString(l, 1), argPattern(l)
 	at := search(l, p, s, searchFrom(l, s))
-	if at == nil {
-		l.Push(vm.LNil)
-		return 1
+	switch {
+	case at == nil:
+		return l.Return(vm.LNil)
+	case !positions:
+		return pushGroups(l, p, s, at)
 	}
 	l.Push(vm.LNumber(at[0] + 1))
 	l.Push(vm.LNumber(at[1]))
-	for i := 1; i <= p.Groups(); i++ {
-		l.Push(groupOf(s, at, i))
+	if p.Groups() == 0 {
+		return 2
 	}
-	return 2 + p.Groups()
-}
-
-// reMatch returns the captures of the first match, or all of it if there are none.
-func reMatch(l *vm.LState) int {
-	s, p := bind.ArgString(l, 1), argPattern(l)
-	at := search(l, p, s, searchFrom(l, s))
-	if at == nil {
-		l.Push(vm.LNil)
-		return 1
-	}
-	return pushGroups(l, p, s, at)
+	return 2 + pushGroups(l, p, s, at)
 }
 
 // searchFrom returns where the third argument says that a search begins.
@@ -97,8 +88,7 @@ func searchFrom(l *vm.LState, s string) int {
 // returns how many.
 func pushGroups(l *vm.LState, p *hostapi.Pattern, s string, at []int) int {
 	if p.Groups() == 0 {
-		l.Push(groupOf(s, at, 0))
-		return 1
+		return l.Return(groupOf(s, at, 0))
 	}
 	for i := 1; i <= p.Groups(); i++ {
 		l.Push(groupOf(s, at, i))
@@ -176,20 +166,11 @@ func (r *replacement) replace(s string, at []int) {
 		return
 	case *vm.LFunction:
 		r.L.Push(with)
-		r.L.Call(pushGroups(r.L, r.pattern, s, at), 1)
-		value = r.L.Get(-1)
-		r.L.Pop(1)
+		value = r.L.CallOne(pushGroups(r.L, r.pattern, s, at))
 	default:
 		value = r.L.GetTable(with, groupOf(s, at, min(1, r.pattern.Groups())))
 	}
-	switch {
-	case bind.IsText(value):
-		r.AddValue(value)
-	case vm.LVIsFalse(value):
-		r.Add(s[at[0]:at[1]])
-	default:
-		r.L.RaiseError("invalid replacement value (a %s)", values.Name(value))
-	}
+	r.AddReplacement(value, s[at[0]:at[1]])
 }
 
 // expand adds a text in which %N is a capture.

@@ -47,8 +47,7 @@ func getRequestHeader(l *vm.LState) int {
 	name, ok := c.Host.HeaderName(bind.ArgString(l, 1))
 	l.Charge(0)
 	if !ok {
-		l.Push(vm.LNil)
-		return 1
+		return l.Return(vm.LNil)
 	}
 	value := headerOf(l, headersOf(c), name)
 	if list, ok := value.(*vm.LTable); ok && luajson.Lazy(list) == nil {

@@ -7,31 +7,21 @@ import (
 )
 
 // timeFunctions tells the time in seconds since 1970, with fractions.
-func timeFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"duration":  timeDuration,
-		"format":    timeFormat,
-		"monotonic": timeMonotonic,
-		"now":       timeNow,
-		"parse":     timeParse,
-	}
+var timeFunctions = map[string]vm.LGFunction{
+	"duration":  timeDuration,
+	"format":    timeFormat,
+	"monotonic": timeMonotonic,
+	"now":       timeNow,
+	"parse":     timeParse,
 }
 
-func timeNow(l *vm.LState) int {
-	l.Push(vm.LNumber(hostapi.Seconds(bind.HostOf(l).Now())))
-	return 1
-}
+func timeNow(l *vm.LState) int { return l.Return(vm.LNumber(hostapi.Seconds(bind.HostOf(l).Now()))) }
 
-func timeMonotonic(l *vm.LState) int {
-	l.Push(vm.LNumber(bind.HostOf(l).Monotonic()))
-	return 1
-}
+func timeMonotonic(l *vm.LState) int { return l.Return(vm.LNumber(bind.HostOf(l).Monotonic())) }
 
 func timeFormat(l *vm.LState) int {
 	text, err := bind.HostOf(l).FormatTime(bind.ArgNumber(l, 1), bind.OptString(l, 2, "rfc3339"))
-	check(l, err, "t", "format")
-	l.Push(vm.LString(text))
-	return 1
+	return push(l, vm.LString(text), err, "t", "format")
 }
 
 func timeParse(l *vm.LState) int {

@@ -42,8 +42,7 @@ type Decoder struct {
 // Reading is charged, and yields the call's turn if it is asked for. When the call is to
 // end it stops with an error that says nothing: the meter knows why.
 
-// textPerInstruction is how many bytes of JSON are decoded for one
-// instruction: a short value takes about as long as one.
+// textPerInstruction is how many bytes are decoded for one instruction: a short value takes about as long as one.
 const textPerInstruction = 4
 
 // NewDecoder returns a decoder for a text.

@@ -218,8 +218,7 @@ func lazyIndex(l *vm.LState) int {
 	if value == vm.LNil && isDerived(string(name)) {
 		value = o.store.owner.Derived(l, t, string(name))
 	}
-	l.Push(value)
-	return 1
+	return l.Return(value)
 }
 
 // lazyNewIndex is __newindex of lazy objects.

@@ -19,11 +19,11 @@ const maxResults = 8000
 // Libraries returns those of Lua, and json.
 func Libraries() []values.Module {
 	return []values.Module{
-		{Name: "string", Functions: stringFunctions()},
-		{Name: "table", Functions: tableFunctions()},
-		{Name: "math", Functions: mathFunctions(), Values: mathConstants},
-		{Name: "os", Functions: osFunctions()},
-		{Name: "json", Functions: jsonFunctions(), Values: map[string]vm.LValue{"null": values.Null}},
+		{Name: "string", Functions: stringFunctions},
+		{Name: "table", Functions: tableFunctions},
+		{Name: "math", Functions: mathFunctions, Values: mathConstants},
+		{Name: "os", Functions: osFunctions},
+		{Name: "json", Functions: jsonFunctions, Values: map[string]vm.LValue{"null": values.Null}},
 	}
 }
 
@@ -101,8 +101,7 @@ func baseGetMetatable(l *vm.LState) int {
 	switch v.Type() {
 	case vm.LTTable, vm.LTString, vm.LTUserData:
 		if !luajson.IsMarked(v) {
-			l.Push(metatableOf(l, v))
-			return 1
+			return l.Return(metatableOf(l, v))
 		}
 	}
 	l.Push(vm.LNil) // other types have what refusals made, which is ours
@@ -204,8 +203,7 @@ func basePairs(l *vm.LState) int {
 }
 
 func baseRawequal(l *vm.LState) int {
-	l.Push(vm.LBool(bind.ArgAny(l, 1) == bind.ArgAny(l, 2)))
-	return 1
+	return l.Return(vm.LBool(bind.ArgAny(l, 1) == bind.ArgAny(l, 2)))
 }
 
 func baseRawget(l *vm.LState) int {
@@ -213,8 +211,7 @@ func baseRawget(l *vm.LState) int {
 	if t == nil {
 		t = bind.ArgTable(l)
 	}
-	l.Push(t.RawGet(bind.ArgAny(l, 2)))
-	return 1
+	return l.Return(t.RawGet(bind.ArgAny(l, 2)))
 }
 
 func baseRawset(l *vm.LState) int {
@@ -227,8 +224,7 @@ func baseRawset(l *vm.LState) int {
 func baseSelect(l *vm.LState) int {
 	top := l.GetTop()
 	if l.Get(1) == vm.LString("#") {
-		l.Push(vm.LNumber(top - 1))
-		return 1
+		return l.Return(vm.LNumber(top - 1))
 	}
 	n := bind.ArgInt(l, 1)
 	if n < 0 {
@@ -265,27 +261,20 @@ func baseTonumber(l *vm.LState) int {
 
 func pushNumberOrNil(l *vm.LState, n vm.LNumber, ok bool) int {
 	if !ok {
-		l.Push(vm.LNil)
-		return 1
+		return l.Return(vm.LNil)
 	}
-	l.Push(n)
-	return 1
+	return l.Return(n)
 }
 
 func baseTostring(l *vm.LState) int {
 	v := bind.ArgAny(l, 1)
 	if s, ok := v.(vm.LString); ok {
-		l.Push(s)
-		return 1
+		return l.Return(s)
 	}
-	l.Push(vm.LString(bind.ToString(l, v)))
-	return 1
+	return l.Return(vm.LString(bind.ToString(l, v)))
 }
 
-func baseType(l *vm.LState) int {
-	l.Push(vm.LString(values.TypeName(bind.ArgAny(l, 1))))
-	return 1
-}
+func baseType(l *vm.LState) int { return l.Return(vm.LString(values.TypeName(bind.ArgAny(l, 1)))) }
 
 func baseUnpack(l *vm.LState) int {
 	t := bind.ArgTable(l)

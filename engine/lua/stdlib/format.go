@@ -46,8 +46,7 @@ func stringFormat(l *vm.LState) int {
 		}
 		l.Charge(1)
 	}
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
 // parseDirective reads the directive whose '%' is before at, and returns where

@@ -8,12 +8,10 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-func jsonFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"array":  jsonArray,
-		"decode": jsonDecode,
-		"encode": jsonEncode,
-	}
+var jsonFunctions = map[string]vm.LGFunction{
+	"array":  jsonArray,
+	"decode": jsonDecode,
+	"encode": jsonEncode,
 }
 
 // jsonArray marks a table as an array, a new one if there is no argument, and
@@ -23,8 +21,7 @@ func jsonArray(l *vm.LState) int {
 		bind.Allocate(l, vm.TableBytes)
 		t := &vm.LTable{}
 		luajson.MarkArray(t)
-		l.Push(t)
-		return 1
+		return l.Return(t)
 	}
 	t := bind.ArgTable(l)
 	if t.Metatable != nil && !luajson.IsMarked(t) {
@@ -35,16 +32,7 @@ func jsonArray(l *vm.LState) int {
 	return 1
 }
 
-func jsonDecode(l *vm.LState) int {
-	d := luajson.NewDecoder(&bind.CallOf(l).JSON)
-	v, err := d.Value(bind.ArgString(l, 1))
-	l.Charge(0) // fails here if the budget is why decoding did
-	if err != nil {
-		l.RaiseError("invalid JSON: %s", err.Error())
-	}
-	l.Push(v)
-	return 1
-}
+func jsonDecode(l *vm.LState) int { return bind.PushJSON(l, bind.ArgString(l, 1), "invalid JSON") }
 
 func jsonEncode(l *vm.LState) int {
 	v := bind.ArgAny(l, 1)
@@ -60,6 +48,5 @@ func jsonEncode(l *vm.LState) int {
 		l.RaiseError("%s", failed.Message)
 	}
 	bind.AllocateString(l, len(buf))
-	l.Push(values.StringOf(buf))
-	return 1
+	return l.Return(values.StringOf(buf))
 }

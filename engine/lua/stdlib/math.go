@@ -13,38 +13,36 @@ var mathConstants = map[string]vm.LValue{
 	"pi":   vm.LNumber(math.Pi),
 }
 
-func mathFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"abs":        unary(math.Abs),
-		"acos":       unary(math.Acos),
-		"asin":       unary(math.Asin),
-		"atan":       unary(math.Atan),
-		"atan2":      binary(math.Atan2),
-		"ceil":       unary(math.Ceil),
-		"cos":        unary(math.Cos),
-		"cosh":       unary(math.Cosh),
-		"deg":        unary(func(x float64) float64 { return x * 180 / math.Pi }),
-		"exp":        unary(math.Exp),
-		"floor":      unary(math.Floor),
-		"fmod":       binary(math.Mod),
-		"frexp":      mathFrexp,
-		"ldexp":      mathLdexp,
-		"log":        unary(logarithm(math.Log)),
-		"log10":      unary(logarithm(math.Log10)),
-		"max":        extreme(func(a, b float64) bool { return a > b }),
-		"min":        extreme(func(a, b float64) bool { return a < b }),
-		"mod":        binary(math.Mod),
-		"modf":       mathModf,
-		"pow":        binary(math.Pow),
-		"rad":        unary(func(x float64) float64 { return x * math.Pi / 180 }),
-		"random":     mathRandom,
-		"randomseed": mathRandomseed,
-		"sin":        unary(math.Sin),
-		"sinh":       unary(math.Sinh),
-		"sqrt":       unary(math.Sqrt),
-		"tan":        unary(math.Tan),
-		"tanh":       unary(math.Tanh),
-	}
+var mathFunctions = map[string]vm.LGFunction{
+	"abs":        unary(math.Abs),
+	"acos":       unary(math.Acos),
+	"asin":       unary(math.Asin),
+	"atan":       unary(math.Atan),
+	"atan2":      binary(math.Atan2),
+	"ceil":       unary(math.Ceil),
+	"cos":        unary(math.Cos),
+	"cosh":       unary(math.Cosh),
+	"deg":        unary(func(x float64) float64 { return x * 180 / math.Pi }),
+	"exp":        unary(math.Exp),
+	"floor":      unary(math.Floor),
+	"fmod":       binary(math.Mod),
+	"frexp":      mathFrexp,
+	"ldexp":      mathLdexp,
+	"log":        unary(logarithm(math.Log)),
+	"log10":      unary(logarithm(math.Log10)),
+	"max":        extreme(func(a, b float64) bool { return a > b }),
+	"min":        extreme(func(a, b float64) bool { return a < b }),
+	"mod":        binary(math.Mod),
+	"modf":       mathModf,
+	"pow":        binary(math.Pow),
+	"rad":        unary(func(x float64) float64 { return x * math.Pi / 180 }),
+	"random":     mathRandom,
+	"randomseed": mathRandomseed,
+	"sin":        unary(math.Sin),
+	"sinh":       unary(math.Sinh),
+	"sqrt":       unary(math.Sqrt),
+	"tan":        unary(math.Tan),
+	"tanh":       unary(math.Tanh),
 }
 
 // logarithm returns f, a logarithm, without what is wrong with it for the smallest
@@ -61,16 +59,14 @@ func logarithm(f func(float64) float64) func(float64) float64 {
 
 func unary(f func(float64) float64) vm.LGFunction {
 	return func(l *vm.LState) int {
-		l.Push(vm.LNumber(f(bind.ArgNumber(l, 1))))
-		return 1
+		return l.Return(vm.LNumber(f(bind.ArgNumber(l, 1))))
 	}
 }
 
 func binary(f func(a, b float64) float64) vm.LGFunction {
 	return func(l *vm.LState) int {
 		b := bind.ArgNumber(l, 2) // first, as the reference implementation does
-		l.Push(vm.LNumber(f(bind.ArgNumber(l, 1), b)))
-		return 1
+		return l.Return(vm.LNumber(f(bind.ArgNumber(l, 1), b)))
 	}
 }
 
@@ -85,8 +81,7 @@ func extreme(better func(a, b float64) bool) vm.LGFunction {
 				best = v
 			}
 		}
-		l.Push(vm.LNumber(best))
-		return 1
+		return l.Return(vm.LNumber(best))
 	}
 }
 
@@ -99,8 +94,7 @@ func mathFrexp(l *vm.LState) int {
 
 func mathLdexp(l *vm.LState) int {
 	exponent := bind.ArgInt(l, 2)
-	l.Push(vm.LNumber(math.Ldexp(bind.ArgNumber(l, 1), max(-5000, min(exponent, 5000)))))
-	return 1
+	return l.Return(vm.LNumber(math.Ldexp(bind.ArgNumber(l, 1), max(-5000, min(exponent, 5000)))))
 }
 
 func mathModf(l *vm.LState) int {
@@ -122,8 +116,7 @@ func mathRandom(l *vm.LState) int {
 	low, high := 1.0, 0.0
 	switch l.GetTop() {
 	case 0:
-		l.Push(vm.LNumber(f))
-		return 1
+		return l.Return(vm.LNumber(f))
 	case 1:
 		high = math.Floor(bind.ArgNumber(l, 1))
 	case 2:
@@ -134,8 +127,7 @@ func mathRandom(l *vm.LState) int {
 	if !(low <= high) {
 		bind.ArgError(l, l.GetTop(), "interval is empty")
 	}
-	l.Push(vm.LNumber(low + math.Floor(f*(high-low+1))))
-	return 1
+	return l.Return(vm.LNumber(low + math.Floor(f*(high-low+1))))
 }
 
 func randomFloat(l *vm.LState) float64 {

@@ -21,12 +21,10 @@ func Operators() map[string]*vm.LFunction {
 func operatorLength(l *vm.LState) int {
 	switch v := l.Get(1).(type) {
 	case vm.LString:
-		l.Push(vm.LNumber(len(v)))
-		return 1
+		return l.Return(vm.LNumber(len(v)))
 	case *vm.LTable:
 		if v.Metatable == nil || luajson.IsMarked(v) {
-			l.Push(vm.LNumber(bind.Border(v)))
-			return 1
+			return l.Return(vm.LNumber(bind.Border(v)))
 		}
 	}
 	return lengthByMeta(l, l.Get(1))
@@ -43,8 +41,7 @@ func lengthByMeta(l *vm.LState, v vm.LValue) int {
 	if !ok {
 		l.RaiseError("attempt to get length of %s", l.G.Describe(l, 1, l.Get(1), nil))
 	}
-	l.Push(vm.LNumber(bind.Border(t)))
-	return 1
+	return l.Return(vm.LNumber(bind.Border(t)))
 }
 
 // operatorConcat is the operator "..", for a whole chain: it joins from the end.
@@ -66,8 +63,7 @@ func operatorConcat(l *vm.LState) int {
 	for i := 1; i <= n; i++ {
 		t.AddValue(l.Get(i))
 	}
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
 // textBytes returns the length of a string, and 0 for a number.
@@ -102,12 +98,9 @@ func concatByMeta(l *vm.LState, n int) int {
 		l.Push(fn)
 		l.Push(left)
 		l.Push(result)
-		l.Call(2, 1)
-		result = l.Get(-1)
-		l.Pop(1)
+		result = l.CallOne(2)
 	}
-	l.Push(result)
-	return 1
+	return l.Return(result)
 }
 
 // operatorArg makes the table that functions with "..." find as arg.
@@ -120,6 +113,5 @@ func operatorArg(l *vm.LState) int {
 	}
 	t.RawSetString("n", vm.LNumber(n))
 	bind.AllocateTable(l, t)
-	l.Push(t)
-	return 1
+	return l.Return(t)
 }

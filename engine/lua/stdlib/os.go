@@ -13,13 +13,11 @@ import (
 
 // osFunctions is what there is of os: time. All times are UTC, whatever zone the
 // node is in.
-func osFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"clock":    osClock,
-		"date":     osDate,
-		"difftime": osDifftime,
-		"time":     osTime,
-	}
+var osFunctions = map[string]vm.LGFunction{
+	"clock":    osClock,
+	"date":     osDate,
+	"difftime": osDifftime,
+	"time":     osTime,
 }
 
 // osClock returns the seconds since the call began.
@@ -28,8 +26,7 @@ func osClock(l *vm.LState) int {
 	if bind.HostOf(l).Clock != nil {
 		elapsed = 0 // it stands still
 	}
-	l.Push(vm.LNumber(elapsed.Seconds()))
-	return 1
+	return l.Return(vm.LNumber(elapsed.Seconds()))
 }
 
 func osDifftime(l *vm.LState) int {
@@ -46,8 +43,7 @@ const maxTimeField = 1 << 31
 
 func osTime(l *vm.LState) int {
 	if l.Get(1) == vm.LNil {
-		l.Push(vm.LNumber(bind.HostOf(l).Now().Unix()))
-		return 1
+		return l.Return(vm.LNumber(bind.HostOf(l).Now().Unix()))
 	}
 	t := bind.ArgTable(l)
 	field := func(name string, otherwise int) int {
@@ -67,8 +63,7 @@ func osTime(l *vm.LState) int {
 	second, minute, hour := field("sec", 0), field("min", 0), field("hour", 12)
 	day, month, year := field("day", -1), field("month", -1), field("year", -1)
 	date := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	l.Push(vm.LNumber(date.Unix()))
-	return 1
+	return l.Return(vm.LNumber(date.Unix()))
 }
 
 // dateFieldCost is what formatting one field costs.
@@ -88,8 +83,7 @@ func osDate(l *vm.LState) int {
 	if strings.HasPrefix(format, "*t") {
 		t := dateTable(date)
 		bind.AllocateTable(l, t)
-		l.Push(t)
-		return 1
+		return l.Return(t)
 	}
 	t := bind.NewText(l, 0)
 	for {
@@ -105,8 +99,7 @@ func osDate(l *vm.LState) int {
 		t.Add(dateField(date, field[0]))
 		format = field[1:]
 	}
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
 func dateTable(date time.Time) *vm.LTable {

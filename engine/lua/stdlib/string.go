@@ -10,22 +10,20 @@ import (
 )
 
 // stringFunctions is the string library. Letters are those of ASCII.
-func stringFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"byte":    stringByte,
-		"char":    stringChar,
-		"find":    stringFind,
-		"format":  stringFormat,
-		"gmatch":  stringGmatch,
-		"gsub":    stringGsub,
-		"len":     stringLen,
-		"lower":   stringLower,
-		"match":   stringMatch,
-		"rep":     stringRep,
-		"reverse": stringReverse,
-		"sub":     stringSub,
-		"upper":   stringUpper,
-	}
+var stringFunctions = map[string]vm.LGFunction{
+	"byte":    stringByte,
+	"char":    stringChar,
+	"find":    stringFind,
+	"format":  stringFormat,
+	"gmatch":  stringGmatch,
+	"gsub":    stringGsub,
+	"len":     stringLen,
+	"lower":   stringLower,
+	"match":   stringMatch,
+	"rep":     stringRep,
+	"reverse": stringReverse,
+	"sub":     stringSub,
+	"upper":   stringUpper,
 }
 
 // iteratorBytes is what the iterator of gmatch takes.
@@ -75,14 +73,10 @@ func stringChar(l *vm.LState) int {
 		}
 		buf[i] = byte(c)
 	}
-	l.Push(vm.LString(buf))
-	return 1
+	return l.Return(vm.LString(buf))
 }
 
-func stringLen(l *vm.LState) int {
-	l.Push(vm.LNumber(len(bind.ArgString(l, 1))))
-	return 1
-}
+func stringLen(l *vm.LState) int { return l.Return(vm.LNumber(len(bind.ArgString(l, 1)))) }
 
 // mapBytes pushes the string argument with each byte replaced.
 func mapBytes(l *vm.LState, replace func(byte) byte) int {
@@ -94,8 +88,7 @@ func mapBytes(l *vm.LState, replace func(byte) byte) int {
 			buf[at] = replace(s[at])
 		}
 	}
-	l.Push(values.StringOf(buf))
-	return 1
+	return l.Return(values.StringOf(buf))
 }
 
 func stringLower(l *vm.LState) int {
@@ -120,16 +113,14 @@ func stringUpper(l *vm.LState) int {
 func stringRep(l *vm.LState) int {
 	s, n, separator := bind.ArgString(l, 1), bind.ArgInt(l, 2), bind.OptString(l, 3, "")
 	if n <= 0 || len(s)+len(separator) == 0 {
-		l.Push(vm.LString(""))
-		return 1
+		return l.Return(vm.LString(""))
 	}
 	if most := bind.CallOf(l).Host.StringBytes; n > most+1 { // or the product might not fit
 		bind.RaiseLimit(l, "a string repeated %d times is over the limit of %d bytes", n, most)
 	}
 	t := bind.NewText(l, n*len(s)+(n-1)*len(separator))
 	t.Repeat(s, separator, n)
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
 func stringReverse(l *vm.LState) int {
@@ -141,16 +132,14 @@ func stringReverse(l *vm.LState) int {
 			buf[len(s)-1-at] = s[at]
 		}
 	}
-	l.Push(values.StringOf(buf))
-	return 1
+	return l.Return(values.StringOf(buf))
 }
 
 // stringSub shares the memory of its argument.
 func stringSub(l *vm.LState) int {
 	s := bind.ArgString(l, 1)
 	start, end := span(len(s), bind.ArgInt(l, 2), bind.OptInt(l, 3, -1))
-	l.Push(vm.LString(s[start:end]))
-	return 1
+	return l.Return(vm.LString(s[start:end]))
 }
 
 func stringFind(l *vm.LState) int  { return find(l, true) }
@@ -189,15 +178,13 @@ func find(l *vm.LState, positions bool) int {
 		}
 	}
 	m.settle()
-	l.Push(vm.LNil)
-	return 1
+	return l.Return(vm.LNil)
 }
 
 func findPlain(l *vm.LState, s, text string, start int) int {
 	at := bind.IndexOf(l, s[start:], text)
 	if at < 0 {
-		l.Push(vm.LNil)
-		return 1
+		return l.Return(vm.LNil)
 	}
 	l.Push(vm.LNumber(start + at + 1))
 	l.Push(vm.LNumber(start + at + len(text)))
@@ -295,22 +282,13 @@ func (g *substitution) replace(s, end int) {
 	case *vm.LFunction:
 		l.Push(r)
 		n := g.push(s, end, true)
-		l.Call(n, 1)
-		v = l.Get(-1)
-		l.Pop(1)
+		v = l.CallOne(n)
 	case *vm.LTable:
 		v = l.GetTable(r, g.capture(0, s, end))
 	default:
 		v = r
 	}
-	switch {
-	case vm.LVIsFalse(v):
-		g.Add(g.src[s:end])
-	case bind.IsText(v):
-		g.AddValue(v)
-	default:
-		l.RaiseError("invalid replacement value (a %s)", values.Name(v))
-	}
+	g.AddReplacement(v, g.src[s:end])
 }
 
 // template appends a replacement string, in which "%1" is a capture.

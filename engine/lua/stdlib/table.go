@@ -9,15 +9,13 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
-func tableFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"concat": tableConcat,
-		"getn":   tableGetn,
-		"insert": tableInsert,
-		"maxn":   tableMaxn,
-		"remove": tableRemove,
-		"sort":   tableSort,
-	}
+var tableFunctions = map[string]vm.LGFunction{
+	"concat": tableConcat,
+	"getn":   tableGetn,
+	"insert": tableInsert,
+	"maxn":   tableMaxn,
+	"remove": tableRemove,
+	"sort":   tableSort,
 }
 
 func tableConcat(l *vm.LState) int {
@@ -36,14 +34,10 @@ func tableConcat(l *vm.LState) int {
 		}
 		l.Charge(1)
 	}
-	l.Push(t.Value())
-	return 1
+	return l.Return(t.Value())
 }
 
-func tableGetn(l *vm.LState) int {
-	l.Push(vm.LNumber(bind.Border(bind.ArgTable(l))))
-	return 1
-}
+func tableGetn(l *vm.LState) int { return l.Return(vm.LNumber(bind.Border(bind.ArgTable(l)))) }
 
 func tableInsert(l *vm.LState) int {
 	t := bind.ArgTable(l)
@@ -77,8 +71,7 @@ func tableRemove(l *vm.LState) int {
 		t.RawSetInt(i, t.RawGetInt(i+1))
 	}
 	t.RawSetInt(end, vm.LNil)
-	l.Push(removed)
-	return 1
+	return l.Return(removed)
 }
 
 func tableMaxn(l *vm.LState) int {
@@ -91,8 +84,7 @@ func tableMaxn(l *vm.LState) int {
 			highest = max(highest, n)
 		}
 	}
-	l.Push(highest)
-	return 1
+	return l.Return(highest)
 }
 
 // tableSort sorts a copy and writes it back: what the comparator does to the
@@ -136,10 +128,7 @@ func (s *sorter) Less(i, j int) bool {
 	s.l.Push(s.less)
 	s.l.Push(s.values[i])
 	s.l.Push(s.values[j])
-	s.l.Call(2, 1)
-	result := vm.LVAsBool(s.l.Get(-1))
-	s.l.Pop(1)
-	return result
+	return vm.LVAsBool(s.l.CallOne(2))
 }
 
 func lessThan(l *vm.LState, a, b vm.LValue) bool {

@@ -16,8 +16,7 @@ func nullMeta() *vm.LTable {
 	meta := &vm.LTable{}
 	meta.RawSetString("__metatable", vm.LFalse)
 	meta.RawSetString("__tostring", Builtin(func(l *vm.LState) int {
-		l.Push(vm.LString("null"))
-		return 1
+		return l.Return(vm.LString("null"))
 	}))
 	return meta
 }
