@@ -1,4 +1,4 @@
-package lua_test
+package luajson_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -66,8 +67,8 @@ func TestArgumentsAreTables(t *testing.T) {
 		`return json.decode(json.encode(v)).b.c[2]`,
 		`return math.max(v.a, v.twice)`,
 	} {
-		lazy := outcome(t, e, touch+`function handle(v) `+body+` end`, `{}`, object)
-		eager := outcome(t, e, touch+`function handle(v) touch(v) `+body+` end`, `{}`, object)
+		lazy := luatest.Outcome(t, e, touch+`function handle(v) `+body+` end`, `{}`, object)
+		eager := luatest.Outcome(t, e, touch+`function handle(v) touch(v) `+body+` end`, `{}`, object)
 		if lazy != eager && !sameJSON(lazy, eager) {
 			t.Errorf("%s\n= %s, but with all of it decoded %s", body, lazy, eager)
 		}
@@ -83,12 +84,12 @@ func TestLevelsAreCharged(t *testing.T) {
 		`local t = a for i = 1, 30 do t = t.a end return 1`,
 		`local t = a for i = 1, 30 do t = select(2, next(t)) end return 1`,
 	} {
-		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 100_000}}
-		if _, err := evaluate(t, lua.New(), inv, body, text); script.KindOf(err) != script.Limit {
+		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient, Instructions: 100_000}}
+		if _, err := luatest.Evaluate(t, lua.New(), inv, body, text); script.KindOf(err) != script.Limit {
 			t.Errorf("%s: %v, want a Limit", body, err)
 		}
 		inv.Limits.Instructions = 1_000_000
-		if _, err := evaluate(t, lua.New(), inv, body, text); err != nil {
+		if _, err := luatest.Evaluate(t, lua.New(), inv, body, text); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestUntouchedJSONComesBackAsWritten(t *testing.T) {
 		`{}`:                               `{}`,
 		`{"a":{}}`:                         `{"a":{}}`,
 	} {
-		if got := outcome(t, e, `function handle(v) return v end`, `{}`, text); got != want {
+		if got := luatest.Outcome(t, e, `function handle(v) return v end`, `{}`, text); got != want {
 			t.Errorf("%s came back as %s, want %s", text, got, want)
 		}
 	}
@@ -126,7 +127,7 @@ func TestUntouchedJSONComesBackAsWritten(t *testing.T) {
 func TestPassedThroughIsStillBounded(t *testing.T) {
 	e := lua.New()
 	nested := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
-	if got := outcome(t, e, `function handle(v) return v end`, `{}`, nested); got != nested {
+	if got := luatest.Outcome(t, e, `function handle(v) return v end`, `{}`, nested); got != nested {
 		t.Errorf("31 levels: %s", got)
 	}
 	for name, tt := range map[string]struct{ source, arg string }{
@@ -134,7 +135,7 @@ func TestPassedThroughIsStillBounded(t *testing.T) {
 		"larger than a result":       {`function handle(v) return v end`, `{"a":"` + strings.Repeat("x", 70_000) + `"}`},
 		"more values together":       {`function handle(v) return {v, v} end`, `{"a":[` + strings.Repeat("1,", 9_000) + `1]}`},
 	} {
-		if got := outcome(t, e, tt.source, `{}`, tt.arg); !strings.HasPrefix(got, string(script.Limit)) {
+		if got := luatest.Outcome(t, e, tt.source, `{}`, tt.arg); !strings.HasPrefix(got, string(script.Limit)) {
 			t.Errorf("%s: %.100s, want LIMIT", name, got)
 		}
 	}
@@ -150,7 +151,7 @@ func TestMalformedArgumentsAreRefusedUnread(t *testing.T) {
 		strings.Repeat(`{"a":`, 33) + `1` + strings.Repeat(`}`, 33), `{"a":[` + strings.Repeat("1,", 16_384) + `1]}`,
 		`{"a":` + strings.Repeat("9", 400) + `}`,
 	} {
-		if got := outcome(t, e, `function handle() return 1 end`, `{}`, bad); !strings.HasPrefix(got, string(script.Invalid)) {
+		if got := luatest.Outcome(t, e, `function handle() return 1 end`, `{}`, bad); !strings.HasPrefix(got, string(script.Invalid)) {
 			t.Errorf("%.60q: %s, want INVALID", bad, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package lua_test
+package luajson_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -55,7 +56,7 @@ func TestResultsAsJSON(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got, err := run(t, p, "acme"); err != nil || got != want {
+		if got, err := luatest.Run(t, p, "acme"); err != nil || got != want {
 			t.Errorf("%s = %s, %v, want %s", expression, got, err, want)
 		}
 	}
@@ -83,7 +84,7 @@ func TestResultsWithoutJSON(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		_, err = run(t, p, "acme")
+		_, err = luatest.Run(t, p, "acme")
 		if kind := script.KindOf(err); kind != kindOf(want) || script.AsError(err).Message != want {
 			t.Errorf("%s: %v (%s), want %s", expression, err, kind, want)
 		}

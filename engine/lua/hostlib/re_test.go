@@ -1,4 +1,4 @@
-package lua_test
+package hostlib_test
 
 import (
 	"encoding/json"
@@ -11,63 +11,64 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 func TestRe(t *testing.T) {
-	testAPI(t, nil, []apiCase{
-		{body: `return re.test("/api/v1/users", "^/api/v[0-9]+/"), re.test("x", "y")`, want: "true\nfalse"},
-		{body: `return re.match("/users/42", "^/users/(\\d+)$")`, want: `"42"`},
-		{body: `return re.match("/users/42", "\\d+"), re.match("x", "\\d+")`, want: "\"42\"\nnull"},
-		{body: `return re.match("k=v", "(\\w)=(\\w)")`, want: "\"k\"\n\"v\""},
-		{body: `return re.match("b", "(a)|(b)")`, want: "false\n\"b\""},
-		{body: `return re.match("aXbX", "(?i)x", 3), re.find("aXbX", "(?i)x", 3)`, want: "\"X\"\n4\n4"},
-		{body: `return re.find("hello", "l+")`, want: "3\n4"},
-		{body: `return re.find("hello", "(l)(l)")`, want: "3\n4\n\"l\"\n\"l\""},
-		{body: `return re.find("hello", "x")`, want: "null"},
-		{body: `return re.find("", ""), re.find("abc", "", 4), re.find("abc", "", 100), re.find("abc", "$", -1)`, want: "1\n4\n4\n4\n3"},
-		{body: `return re.find("abab", "^ab", 3), re.find("abab", "b", -1), re.find("ab", "\\bb", 2)`, want: "null\n4\nnull"},
-		{body: `return re.find("xabc", "\\Qabc", 2), re.find("xa.c)", "\\Qa.c)", 2)`, want: "2\n2\n5"},
-		{body: `return re.gsub("a.b.c", "\\Q.", "-")`, want: "\"a-b-c\"\n2"},
-		{body: `return re.match("xaBc", "(?i)(ab)\\QC", 2)`, want: `"aB"`},
-		{body: `return re.find("a\nb", "(?m)^b", 2)`, want: "3\n3"},
-		{body: `return re.gsub("hello world", "o", "0")`, want: "\"hell0 w0rld\"\n2"},
-		{body: `return re.gsub("hello", "l", "L", 1), re.gsub("hello", "l", "L", 0)`, want: "\"heLlo\"\n\"hello\"\n0"},
-		{body: `return re.gsub("abc", "(\\w)", "<%1%0%%>")`, want: "\"<aa%><bb%><cc%>\"\n3"},
-		{body: `return re.gsub("abc", "\\w", "<%1>")`, want: "\"<a><b><c>\"\n3"},
-		{body: `return re.gsub("abc", "", "-")`, want: "\"-a-b-c-\"\n4"},
-		{body: `return re.gsub("abc", "x*", "-")`, want: "\"-a-b-c-\"\n4"},
-		{body: `return re.gsub("baac", "a*", "-")`, want: "\"-b-c-\"\n3"},
-		{body: `return re.gsub("üöä", "", "-")`, want: "\"-ü-ö-ä-\"\n4"},
-		{body: `return re.gsub("b", "(a)|b", "[%1]")`, want: "\"[]\"\n1"},
-		{body: `return re.gsub("$name is $age", "\\$(\\w+)", {name = "ann", age = 7})`, want: "\"ann is 7\"\n2"},
-		{body: `return re.gsub("$name is $x", "\\$(\\w+)", {name = "ann"})`, want: "\"ann is $x\"\n2"},
-		{body: `return re.gsub("abc", "\\w", function(c) if c ~= "b" then return c:upper() end end)`, want: "\"AbC\"\n3"},
-		{body: `return re.gsub("k=v", "(\\w)=(\\w)", function(k, v) return v .. "=" .. k end)`, want: "\"v=k\"\n1"},
-		{body: `return re.gsub("aa", "^a", "b")`, want: "\"ba\"\n1"},
-		{body: `return re.gsub("a b", "\\b", "|")`, want: "\"|a| |b|\"\n4"},
-		{body: `return re.gsub("abc", "b", 5)`, want: "\"a5c\"\n1"},
-		{body: `return re.escape("a.b*c"), re.test("a.b", "^" .. re.escape("a.b") .. "$")`, want: "\"a\\\\.b\\\\*c\"\ntrue"},
-		{body: `return re.gsub("abc", "b", "%2")`, fail: "invalid capture index %2: the pattern has 0"},
-		{body: `return re.gsub("abc", "b", "%x")`, fail: "invalid use of '%' in replacement"},
-		{body: `return re.gsub("abc", "b", "x%")`, fail: "malformed replacement (ends with '%')"},
-		{body: `return re.gsub("abc", "b", nil)`, fail: "bad argument #3 to 're.gsub' (string, function or table expected, got nil)"},
-		{body: `return re.gsub("abc", "b", function() return {} end)`, fail: "invalid replacement value (a table)"},
-		{body: `return re.gsub("abc", "b", function() error("boom") end)`, fail: "boom"},
-		{body: `return re.test("x", "(")`, fail: "bad argument #2 to 're.test' (malformed pattern: missing closing ): `(`)"},
-		{body: `return re.test("x", "a)(b")`, fail: "malformed pattern: unexpected )"},
-		{body: `return re.test("x", "(?=a)")`, fail: "malformed pattern: invalid or unsupported Perl syntax: `(?=`"},
-		{body: `return re.test("x", "\255")`, fail: "malformed pattern: invalid UTF-8"},
-		{body: `return re.test("x", ("a"):rep(1025))`, fail: "longer than 1024 bytes"},
-		{body: `return re.test("x", "((a{100}){100}){100}")`, fail: "malformed pattern: invalid repeat count"},
-		{body: `return re.test("x", "(a{20}){30}b{300}")`, fail: "too large once its repetitions are written out"},
-		{body: `return re.test("x", ("(a)"):rep(33))`, fail: "more than 32 groups"},
-		{body: `return re.test("x", "(?i)" .. ("[B-\\x{1e942}]"):rep(70))`, fail: "more than 2 ranges beyond ASCII"},
-		{body: `return re.test("x", "(?si)" .. ("[B-ǵ]"):rep(70))`, fail: "more than 2 ranges beyond ASCII"},
-		{body: `return re.test("x", ("\\pL"):rep(17))`, fail: "more than 16 of"},
-		{body: `return re.test({}, "x")`, fail: "bad argument #1 to 're.test' (string expected, got table)"},
-		{body: `return #re.gsub(("x"):rep(10000), "x", ("y"):rep(40))`, fail: "over the limit", kind: script.Limit},
+	luatest.RunCases(t, nil, []luatest.Case{
+		{Body: `return re.test("/api/v1/users", "^/api/v[0-9]+/"), re.test("x", "y")`, Want: "true\nfalse"},
+		{Body: `return re.match("/users/42", "^/users/(\\d+)$")`, Want: `"42"`},
+		{Body: `return re.match("/users/42", "\\d+"), re.match("x", "\\d+")`, Want: "\"42\"\nnull"},
+		{Body: `return re.match("k=v", "(\\w)=(\\w)")`, Want: "\"k\"\n\"v\""},
+		{Body: `return re.match("b", "(a)|(b)")`, Want: "false\n\"b\""},
+		{Body: `return re.match("aXbX", "(?i)x", 3), re.find("aXbX", "(?i)x", 3)`, Want: "\"X\"\n4\n4"},
+		{Body: `return re.find("hello", "l+")`, Want: "3\n4"},
+		{Body: `return re.find("hello", "(l)(l)")`, Want: "3\n4\n\"l\"\n\"l\""},
+		{Body: `return re.find("hello", "x")`, Want: "null"},
+		{Body: `return re.find("", ""), re.find("abc", "", 4), re.find("abc", "", 100), re.find("abc", "$", -1)`, Want: "1\n4\n4\n4\n3"},
+		{Body: `return re.find("abab", "^ab", 3), re.find("abab", "b", -1), re.find("ab", "\\bb", 2)`, Want: "null\n4\nnull"},
+		{Body: `return re.find("xabc", "\\Qabc", 2), re.find("xa.c)", "\\Qa.c)", 2)`, Want: "2\n2\n5"},
+		{Body: `return re.gsub("a.b.c", "\\Q.", "-")`, Want: "\"a-b-c\"\n2"},
+		{Body: `return re.match("xaBc", "(?i)(ab)\\QC", 2)`, Want: `"aB"`},
+		{Body: `return re.find("a\nb", "(?m)^b", 2)`, Want: "3\n3"},
+		{Body: `return re.gsub("hello world", "o", "0")`, Want: "\"hell0 w0rld\"\n2"},
+		{Body: `return re.gsub("hello", "l", "L", 1), re.gsub("hello", "l", "L", 0)`, Want: "\"heLlo\"\n\"hello\"\n0"},
+		{Body: `return re.gsub("abc", "(\\w)", "<%1%0%%>")`, Want: "\"<aa%><bb%><cc%>\"\n3"},
+		{Body: `return re.gsub("abc", "\\w", "<%1>")`, Want: "\"<a><b><c>\"\n3"},
+		{Body: `return re.gsub("abc", "", "-")`, Want: "\"-a-b-c-\"\n4"},
+		{Body: `return re.gsub("abc", "x*", "-")`, Want: "\"-a-b-c-\"\n4"},
+		{Body: `return re.gsub("baac", "a*", "-")`, Want: "\"-b-c-\"\n3"},
+		{Body: `return re.gsub("üöä", "", "-")`, Want: "\"-ü-ö-ä-\"\n4"},
+		{Body: `return re.gsub("b", "(a)|b", "[%1]")`, Want: "\"[]\"\n1"},
+		{Body: `return re.gsub("$name is $age", "\\$(\\w+)", {name = "ann", age = 7})`, Want: "\"ann is 7\"\n2"},
+		{Body: `return re.gsub("$name is $x", "\\$(\\w+)", {name = "ann"})`, Want: "\"ann is $x\"\n2"},
+		{Body: `return re.gsub("abc", "\\w", function(c) if c ~= "b" then return c:upper() end end)`, Want: "\"AbC\"\n3"},
+		{Body: `return re.gsub("k=v", "(\\w)=(\\w)", function(k, v) return v .. "=" .. k end)`, Want: "\"v=k\"\n1"},
+		{Body: `return re.gsub("aa", "^a", "b")`, Want: "\"ba\"\n1"},
+		{Body: `return re.gsub("a b", "\\b", "|")`, Want: "\"|a| |b|\"\n4"},
+		{Body: `return re.gsub("abc", "b", 5)`, Want: "\"a5c\"\n1"},
+		{Body: `return re.escape("a.b*c"), re.test("a.b", "^" .. re.escape("a.b") .. "$")`, Want: "\"a\\\\.b\\\\*c\"\ntrue"},
+		{Body: `return re.gsub("abc", "b", "%2")`, Fail: "invalid capture index %2: the pattern has 0"},
+		{Body: `return re.gsub("abc", "b", "%x")`, Fail: "invalid use of '%' in replacement"},
+		{Body: `return re.gsub("abc", "b", "x%")`, Fail: "malformed replacement (ends with '%')"},
+		{Body: `return re.gsub("abc", "b", nil)`, Fail: "bad argument #3 to 're.gsub' (string, function or table expected, got nil)"},
+		{Body: `return re.gsub("abc", "b", function() return {} end)`, Fail: "invalid replacement value (a table)"},
+		{Body: `return re.gsub("abc", "b", function() error("boom") end)`, Fail: "boom"},
+		{Body: `return re.test("x", "(")`, Fail: "bad argument #2 to 're.test' (malformed pattern: missing closing ): `(`)"},
+		{Body: `return re.test("x", "a)(b")`, Fail: "malformed pattern: unexpected )"},
+		{Body: `return re.test("x", "(?=a)")`, Fail: "malformed pattern: invalid or unsupported Perl syntax: `(?=`"},
+		{Body: `return re.test("x", "\255")`, Fail: "malformed pattern: invalid UTF-8"},
+		{Body: `return re.test("x", ("a"):rep(1025))`, Fail: "longer than 1024 bytes"},
+		{Body: `return re.test("x", "((a{100}){100}){100}")`, Fail: "malformed pattern: invalid repeat count"},
+		{Body: `return re.test("x", "(a{20}){30}b{300}")`, Fail: "too large once its repetitions are written out"},
+		{Body: `return re.test("x", ("(a)"):rep(33))`, Fail: "more than 32 groups"},
+		{Body: `return re.test("x", "(?i)" .. ("[B-\\x{1e942}]"):rep(70))`, Fail: "more than 2 ranges beyond ASCII"},
+		{Body: `return re.test("x", "(?si)" .. ("[B-ǵ]"):rep(70))`, Fail: "more than 2 ranges beyond ASCII"},
+		{Body: `return re.test("x", ("\\pL"):rep(17))`, Fail: "more than 16 of"},
+		{Body: `return re.test({}, "x")`, Fail: "bad argument #1 to 're.test' (string expected, got table)"},
+		{Body: `return #re.gsub(("x"):rep(10000), "x", ("y"):rep(40))`, Fail: "over the limit", Kind: script.Limit},
 	})
 }
 
@@ -125,8 +126,8 @@ func compareGsub(t *testing.T, e engine.Engine, pattern, text string) {
 			t[#t + 1] = line
 		end, %d)
 		return t`, fmt.Sprintf("%x", text), "("+pattern+")", most)
-	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 10_000_000}}
-	got, err := evaluate(t, e, inv, body)
+	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient, Instructions: 10_000_000}}
+	got, err := luatest.Evaluate(t, e, inv, body)
 	if err != nil {
 		t.Fatalf("%q in %.100q: %v", pattern, text, err)
 	}
@@ -165,12 +166,12 @@ func TestReBombs(t *testing.T) {
 	for name, body := range reBombs {
 		t.Run(name, func(t *testing.T) {
 			for _, limits := range []script.Limits{
-				{Timeout: patient},
+				{Timeout: luatest.Patient},
 				{Timeout: 50 * time.Millisecond, Instructions: script.MaxLimits().Instructions},
 			} {
 				inv := &engine.Invocation{Tenant: "acme", Limits: limits}
 				started := time.Now()
-				_, err := evaluate(t, e, inv, "while true do "+body+" end")
+				_, err := luatest.Evaluate(t, e, inv, "while true do "+body+" end")
 				if kind := script.KindOf(err); kind != script.Limit && kind != script.Timeout {
 					t.Errorf("error = %v", err)
 				}
@@ -203,9 +204,9 @@ func FuzzRe(f *testing.F) {
 			`return re.gsub(b, a, "%0")`,
 			`return re.match(b, a, 3)`,
 		} {
-			inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient}}
-			_, err = evaluate(t, e, inv, body, string(p), string(s))
-			wantPresentable(t, err)
+			inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient}}
+			_, err = luatest.Evaluate(t, e, inv, body, string(p), string(s))
+			luatest.WantPresentable(t, err)
 			if kind := script.KindOf(err); err != nil && kind != script.Script && kind != script.Limit {
 				t.Errorf("%s: %q on %q: %v", body, pattern, text, err)
 			}

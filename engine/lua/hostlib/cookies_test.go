@@ -1,4 +1,4 @@
-package lua_test
+package hostlib_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -50,27 +51,27 @@ func TestCookiesAreParsed(t *testing.T) {
 		"__index=1; __metatable=2":      "__index=1|__metatable=2",
 		"$Version=1; !#$%&'*+-.^_`|~=1": "$Version=1|!#$%&'*+-.^_`|~=1",
 	} {
-		testAPI(t, nil, []apiCase{{body: all, args: []string{withCookie(t, header)}, want: quoted(t, want)}})
+		luatest.RunCases(t, nil, []luatest.Case{{Body: all, Args: []string{withCookie(t, header)}, Want: quoted(t, want)}})
 	}
-	testAPI(t, nil, []apiCase{
-		{body: all, args: []string{withCookie(t, []string{"a=1; b=2", "b=3; c=4"})}, want: `"a=1|b=2|c=4"`},
-		{body: all, args: []string{withCookie(t, []any{nil, 7, "a=1"})}, want: `"a=1"`},
-		{body: all, args: []string{withCookie(t, nil)}, want: `""`},
-		{body: all, args: []string{withCookie(t, 7)}, want: `""`},
-		{body: all, args: []string{withCookie(t, map[string]string{"1": "a=1"})}, want: `""`},
-		{body: all, args: []string{`{"headers":{"Cookie":"a=1"}}`}, want: `"a=1"`},
-		{body: all, args: []string{`{"headers":{}}`}, want: `""`},
+	luatest.RunCases(t, nil, []luatest.Case{
+		{Body: all, Args: []string{withCookie(t, []string{"a=1; b=2", "b=3; c=4"})}, Want: `"a=1|b=2|c=4"`},
+		{Body: all, Args: []string{withCookie(t, []any{nil, 7, "a=1"})}, Want: `"a=1"`},
+		{Body: all, Args: []string{withCookie(t, nil)}, Want: `""`},
+		{Body: all, Args: []string{withCookie(t, 7)}, Want: `""`},
+		{Body: all, Args: []string{withCookie(t, map[string]string{"1": "a=1"})}, Want: `""`},
+		{Body: all, Args: []string{`{"headers":{"Cookie":"a=1"}}`}, Want: `"a=1"`},
+		{Body: all, Args: []string{`{"headers":{}}`}, Want: `""`},
 	})
 }
 
 func quoted(t *testing.T, s string) string {
 	t.Helper()
-	p := compile(t, lua.New(), "function handle(s) return s end")
+	p := luatest.Compile(t, lua.New(), "function handle(s) return s end")
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := run(t, p, "acme", string(text))
+	got, err := luatest.Run(t, p, "acme", string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,78 +83,78 @@ func quoted(t *testing.T, s string) string {
 func TestCookiesAreAField(t *testing.T) {
 	request := withCookie(t, "user=ada; theme=dark")
 	many := `{` + strings.Repeat(`"x":1,`, 40) + `"headers":{"cookie":"user=ada"}}`
-	cases := []apiCase{
-		{body: `return a.cookies.user, a.cookies["theme"], a.cookies.none`, want: "\"ada\"\n\"dark\"\nnull"},
-		{body: `local name = "cook" .. "ies" return a[name].user`, want: `"ada"`},
-		{body: `return a.cookies == a.cookies, type(a.cookies), getmetatable(a) == nil, getmetatable(a.cookies) == nil`, want: "true\n\"table\"\ntrue\ntrue"},
-		{body: `a.cookies.user = "bob" a.cookies.new = "n" return a.cookies.user, a.cookies.new`, want: "\"bob\"\n\"n\""},
-		{body: `local c = a.cookies for k in pairs(a) do if k == "cookies" then return "seen" end end return c.user, rawget(a, "cookies")`, want: "\"ada\"\nnull"},
-		{body: `a.cookies = "mine" return a.cookies`, want: `"mine"`},
-		{body: `a.cookies = nil return a.cookies.user`, want: `"ada"`},
-		{body: `a.path = "/other" a.extra = 1 return a.cookies.user, a.path, a.extra, a.none`, want: "\"ada\"\n\"/other\"\n1\nnull"},
-		{body: `a.headers["cookie"] = "user=eve" return a.cookies.user`, want: `"eve"`},
-		{body: `a.headers = {Cookie = "user=eve"} return a.cookies.user`, want: `"eve"`},
-		{body: `a.headers = nil return a.cookies`, want: "null"},
-		{body: `local c = a.cookies a.headers = nil return a.cookies == c`, want: "true"},
-		{body: `local w = setmetatable({}, {__index = a}) return w.cookies.user`, want: `"ada"`},
-		{body: `return setmetatable(a, {__index = function(_, k) return k .. "?" end}).cookies`, want: `"cookies?"`},
-		{body: `return #json.array(a), a.cookies`, want: "0\nnull"},
-		{body: `return a.cookies`, want: `{"user":"ada","theme":"dark"}`},
-		{body: `return (pcall(function() return a.cookies() end)), (pcall(function() return a + 1 end)), (pcall(function() return a .. "" end))`, want: "false\nfalse\nfalse"},
+	cases := []luatest.Case{
+		{Body: `return a.cookies.user, a.cookies["theme"], a.cookies.none`, Want: "\"ada\"\n\"dark\"\nnull"},
+		{Body: `local name = "cook" .. "ies" return a[name].user`, Want: `"ada"`},
+		{Body: `return a.cookies == a.cookies, type(a.cookies), getmetatable(a) == nil, getmetatable(a.cookies) == nil`, Want: "true\n\"table\"\ntrue\ntrue"},
+		{Body: `a.cookies.user = "bob" a.cookies.new = "n" return a.cookies.user, a.cookies.new`, Want: "\"bob\"\n\"n\""},
+		{Body: `local c = a.cookies for k in pairs(a) do if k == "cookies" then return "seen" end end return c.user, rawget(a, "cookies")`, Want: "\"ada\"\nnull"},
+		{Body: `a.cookies = "mine" return a.cookies`, Want: `"mine"`},
+		{Body: `a.cookies = nil return a.cookies.user`, Want: `"ada"`},
+		{Body: `a.path = "/other" a.extra = 1 return a.cookies.user, a.path, a.extra, a.none`, Want: "\"ada\"\n\"/other\"\n1\nnull"},
+		{Body: `a.headers["cookie"] = "user=eve" return a.cookies.user`, Want: `"eve"`},
+		{Body: `a.headers = {Cookie = "user=eve"} return a.cookies.user`, Want: `"eve"`},
+		{Body: `a.headers = nil return a.cookies`, Want: "null"},
+		{Body: `local c = a.cookies a.headers = nil return a.cookies == c`, Want: "true"},
+		{Body: `local w = setmetatable({}, {__index = a}) return w.cookies.user`, Want: `"ada"`},
+		{Body: `return setmetatable(a, {__index = function(_, k) return k .. "?" end}).cookies`, Want: `"cookies?"`},
+		{Body: `return #json.array(a), a.cookies`, Want: "0\nnull"},
+		{Body: `return a.cookies`, Want: `{"user":"ada","theme":"dark"}`},
+		{Body: `return (pcall(function() return a.cookies() end)), (pcall(function() return a + 1 end)), (pcall(function() return a .. "" end))`, Want: "false\nfalse\nfalse"},
 	}
 	for _, c := range cases {
-		c.args = []string{request}
-		testAPI(t, nil, []apiCase{c})
-		c.body = settled + c.body
-		testAPI(t, nil, []apiCase{c})
+		c.Args = []string{request}
+		luatest.RunCases(t, nil, []luatest.Case{c})
+		c.Body = settled + c.Body
+		luatest.RunCases(t, nil, []luatest.Case{c})
 	}
-	testAPI(t, nil, []apiCase{
-		{body: `local _ = a.cookies return a`, args: []string{request}, want: request},
-		{body: settled + `local _ = a.cookies return json.encode(a):find("cookies") == nil`, args: []string{request}, want: "true"},
-		{body: `return a.cookies.user`, args: []string{many}, want: `"ada"`},
-		{body: `return a.x, a.cookies.user, a.none`, args: []string{many}, want: "1\n\"ada\"\nnull"},
+	luatest.RunCases(t, nil, []luatest.Case{
+		{Body: `local _ = a.cookies return a`, Args: []string{request}, Want: request},
+		{Body: settled + `local _ = a.cookies return json.encode(a):find("cookies") == nil`, Args: []string{request}, Want: "true"},
+		{Body: `return a.cookies.user`, Args: []string{many}, Want: `"ada"`},
+		{Body: `return a.x, a.cookies.user, a.none`, Args: []string{many}, Want: "1\n\"ada\"\nnull"},
 	})
 }
 
 // TestCookiesOfOthers: the caller's own member wins, and what is no request has no cookies.
 func TestCookiesOfOthers(t *testing.T) {
-	cases := []apiCase{
-		{args: []string{`{"cookies":{"user":"caller"},"headers":{"cookie":"user=ada"}}`}, want: `{"user":"caller"}`},
-		{args: []string{`{"cookies":"text","headers":{"cookie":"user=ada"}}`}, want: `"text"`},
-		{args: []string{`{"cookies":false,"headers":{"cookie":"user=ada"}}`}, want: `false`},
-		{args: []string{`{"cookies":null,"headers":{"cookie":"user=ada"}}`}, want: `{"user":"ada"}`},
-		{args: []string{`{"cookie":"user=ada"}`}, want: `null`},
-		{args: []string{`{"headers":"cookie: user=ada"}`}, want: `null`},
-		{args: []string{`{"headers":null}`}, want: `null`},
-		{args: []string{`{"headers":[]}`}, want: `{}`},
+	cases := []luatest.Case{
+		{Args: []string{`{"cookies":{"user":"caller"},"headers":{"cookie":"user=ada"}}`}, Want: `{"user":"caller"}`},
+		{Args: []string{`{"cookies":"text","headers":{"cookie":"user=ada"}}`}, Want: `"text"`},
+		{Args: []string{`{"cookies":false,"headers":{"cookie":"user=ada"}}`}, Want: `false`},
+		{Args: []string{`{"cookies":null,"headers":{"cookie":"user=ada"}}`}, Want: `{"user":"ada"}`},
+		{Args: []string{`{"cookie":"user=ada"}`}, Want: `null`},
+		{Args: []string{`{"headers":"cookie: user=ada"}`}, Want: `null`},
+		{Args: []string{`{"headers":null}`}, Want: `null`},
+		{Args: []string{`{"headers":[]}`}, Want: `{}`},
 	}
 	for _, c := range cases {
-		c.body = `return a.cookies`
-		testAPI(t, nil, []apiCase{c})
-		c.body = settled + c.body
-		testAPI(t, nil, []apiCase{c})
+		c.Body = `return a.cookies`
+		luatest.RunCases(t, nil, []luatest.Case{c})
+		c.Body = settled + c.Body
+		luatest.RunCases(t, nil, []luatest.Case{c})
 	}
-	testAPI(t, nil, []apiCase{
-		{body: `return b.cookies`, args: []string{`1`, `{"headers":{"cookie":"user=ada"}}`}, want: `null`},
-		{body: `return a.headers.cookies, a.inner.cookies`, args: []string{`{"headers":{"cookie":"a=1"},"inner":{"headers":{"cookie":"a=1"}}}`}, want: "null\nnull"},
-		{body: `return json.decode('{"headers":{"cookie":"a=1"}}').cookies`, want: `null`},
+	luatest.RunCases(t, nil, []luatest.Case{
+		{Body: `return b.cookies`, Args: []string{`1`, `{"headers":{"cookie":"user=ada"}}`}, Want: `null`},
+		{Body: `return a.headers.cookies, a.inner.cookies`, Args: []string{`{"headers":{"cookie":"a=1"},"inner":{"headers":{"cookie":"a=1"}}}`}, Want: "null\nnull"},
+		{Body: `return json.decode('{"headers":{"cookie":"a=1"}}').cookies`, Want: `null`},
 	})
 	p, err := lua.New().Compile(engine.Source{Code: []byte(`return cookies`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := run(t, p, "acme", `{"headers":{"cookie":"user=ada"}}`); got != "null" || err != nil {
+	if got, err := luatest.Run(t, p, "acme", `{"headers":{"cookie":"user=ada"}}`); got != "null" || err != nil {
 		t.Errorf("without an entrypoint: %q, %v", got, err)
 	}
 }
 
 // TestCookiesOfOneCall: no call finds the cookies of the call before it.
 func TestCookiesOfOneCall(t *testing.T) {
-	p := compile(t, lua.New(), `function handle(a) return a.cookies and a.cookies.user end`)
+	p := luatest.Compile(t, lua.New(), `function handle(a) return a.cookies and a.cookies.user end`)
 	for _, c := range []struct{ request, want string }{
 		{withCookie(t, "user=ada"), `"ada"`}, {withCookie(t, "user=bob"), `"bob"`}, {`{}`, "null"}, {withCookie(t, ""), "null"},
 	} {
-		if got, err := run(t, p, "acme", c.request); got != c.want || err != nil {
+		if got, err := luatest.Run(t, p, "acme", c.request); got != c.want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", c.request, got, err, c.want)
 		}
 	}
@@ -169,10 +170,10 @@ func TestCookiesAreBounded(t *testing.T) {
 	const filler = 1 << 16
 	long := "a=1; b=" + strings.Repeat("x", filler) + "; c=3"
 	const count = `local n = 0 for _ in pairs(a.cookies) do n = n + 1 end return n, `
-	testAPI(t, nil, []apiCase{
-		{body: count + `a.cookies.c0, a.cookies.c255, a.cookies.c256`, args: []string{withCookie(t, many.String())}, want: "256\n\"0\"\n\"255\"\nnull"},
-		{body: count + `a.cookies.a, a.cookies.b, a.cookies.c`, args: []string{withCookie(t, long)}, want: "1\n\"1\"\nnull\nnull"},
-		{body: count + `a.cookies.a, a.cookies.d`, args: []string{withCookie(t, []string{long, "d=4"})}, want: "1\n\"1\"\nnull"},
+	luatest.RunCases(t, nil, []luatest.Case{
+		{Body: count + `a.cookies.c0, a.cookies.c255, a.cookies.c256`, Args: []string{withCookie(t, many.String())}, Want: "256\n\"0\"\n\"255\"\nnull"},
+		{Body: count + `a.cookies.a, a.cookies.b, a.cookies.c`, Args: []string{withCookie(t, long)}, Want: "1\n\"1\"\nnull\nnull"},
+		{Body: count + `a.cookies.a, a.cookies.d`, Args: []string{withCookie(t, []string{long, "d=4"})}, Want: "1\n\"1\"\nnull"},
 	})
 }
 
@@ -186,13 +187,13 @@ func TestCookiesArePaidForWhenTheyAreRead(t *testing.T) {
 		`return a.cookies.a`:                                      script.Limit,
 		settled + `return pcall(function() return a.cookies end)`: script.Limit,
 	} {
-		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: budget}}
-		if got, err := evaluate(t, lua.New(), inv, body, request); script.KindOf(err) != kind {
+		inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient, Instructions: budget}}
+		if got, err := luatest.Evaluate(t, lua.New(), inv, body, request); script.KindOf(err) != kind {
 			t.Errorf("%s: %.100s, %v, want kind %q", body, got, err, kind)
 		}
 	}
-	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 10 * budget}}
-	if got, err := evaluate(t, lua.New(), inv, `local n = 0 for i = 1, 5000 do n = n + #a.cookies.a end return n`, request); got != "5000" || err != nil {
+	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient, Instructions: 10 * budget}}
+	if got, err := luatest.Evaluate(t, lua.New(), inv, `local n = 0 for i = 1, 5000 do n = n + #a.cookies.a end return n`, request); got != "5000" || err != nil {
 		t.Errorf("read once and used often: %s, %v", got, err)
 	}
 }

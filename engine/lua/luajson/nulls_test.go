@@ -1,4 +1,4 @@
-package lua_test
+package luajson_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -35,20 +36,20 @@ func TestNullMembers(t *testing.T) {
 		`return config.n == nil, kv == nil`:                                               `true false`,
 	} {
 		for _, first := range []string{"", "touch(v) "} {
-			got := outcome(t, e, touch+"function handle(v) "+first+body+" end", `{"n":null}`, object)
+			got := luatest.Outcome(t, e, touch+"function handle(v) "+first+body+" end", `{"n":null}`, object)
 			if got != want && !sameJSON(got, want) && !sameParts(got, want) {
 				t.Errorf("%s%s: %s, want %s", first, body, got, want)
 			}
 		}
 	}
-	if got := outcome(t, e, `function handle(...) return select("#", ...), (...) == nil, config.n end`, `{"n":null}`, `null`, `null`); got != "2 true null" {
+	if got := luatest.Outcome(t, e, `function handle(...) return select("#", ...), (...) == nil, config.n end`, `{"n":null}`, `null`, `null`); got != "2 true null" {
 		t.Errorf("arguments that are null: %s", got)
 	}
 	p, err := e.Compile(engine.Source{Code: []byte(`return n == nil, m`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := run(t, p, "acme", `{"n":null,"m":1}`); got != "true\n1" || err != nil {
+	if got, err := luatest.Run(t, p, "acme", `{"n":null,"m":1}`); got != "true\n1" || err != nil {
 		t.Errorf("globals that are null: %q, %v", got, err)
 	}
 }
@@ -75,14 +76,14 @@ func TestManyNullMembers(t *testing.T) {
 		fmt.Fprintf(&b, `,"n%d":null`, i)
 	}
 	object := "{" + b.String()[1:] + "}"
-	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient, Instructions: 4_000_000}}
-	got, err := evaluate(t, lua.New(), inv, fmt.Sprintf(`for i = 0, %d do a["n" .. i] = nil end a.x = next(a) == nil return a`, members-2), object)
+	inv := &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient, Instructions: 4_000_000}}
+	got, err := luatest.Evaluate(t, lua.New(), inv, fmt.Sprintf(`for i = 0, %d do a["n" .. i] = nil end a.x = next(a) == nil return a`, members-2), object)
 	if want := fmt.Sprintf(`{"x":true,"n%d":null}`, members-1); err != nil || got != want {
 		t.Errorf("got %.100s, %v, want %s", got, err, want)
 	}
 	loop := `for i = 1, 1e6 do local v = json.decode('{"a":null}') v.b = 1 end`
-	inv.Limits = script.Limits{Timeout: patient, Instructions: 100_000}
-	if _, err := evaluate(t, lua.New(), inv, loop, object); script.KindOf(err) != script.Limit {
+	inv.Limits = script.Limits{Timeout: luatest.Patient, Instructions: 100_000}
+	if _, err := luatest.Evaluate(t, lua.New(), inv, loop, object); script.KindOf(err) != script.Limit {
 		t.Errorf("many objects with null members: %v", err)
 	}
 }

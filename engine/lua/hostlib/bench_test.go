@@ -1,4 +1,4 @@
-package lua_test
+package hostlib_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,7 +37,7 @@ func BenchmarkAPI(b *testing.B) {
 				b.Fatal(err)
 			}
 			inv := &engine.Invocation{
-				Tenant: "acme", Script: "edge", Args: [][]byte{[]byte(request)}, Limits: script.Limits{Timeout: patient},
+				Tenant: "acme", Script: "edge", Args: [][]byte{[]byte(request)}, Limits: script.Limits{Timeout: luatest.Patient},
 				Host: discardHost{&enginetest.Host{Values: map[string]map[string]string{"acme": {"motd": "hello", "flags": `{"beta":true,"percent":5}`}}}},
 			}
 			var res engine.Result

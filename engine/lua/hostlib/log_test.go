@@ -1,4 +1,4 @@
-package lua_test
+package hostlib_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,8 +37,8 @@ func TestLogLines(t *testing.T) {
 		{`log.info("back\\slash")`, `back\slash`},
 	} {
 		host := &enginetest.Host{}
-		inv := &engine.Invocation{Tenant: "acme", Script: "edge", Version: 7, Traceparent: "tp", Host: host, Limits: script.Limits{Timeout: patient}}
-		if _, err := evaluate(t, e, inv, test.body, `{"a":1,"b":[]}`); err != nil {
+		inv := &engine.Invocation{Tenant: "acme", Script: "edge", Version: 7, Traceparent: "tp", Host: host, Limits: script.Limits{Timeout: luatest.Patient}}
+		if _, err := luatest.Evaluate(t, e, inv, test.body, `{"a":1,"b":[]}`); err != nil {
 			t.Errorf("%s: %v", test.body, err)
 			continue
 		}
@@ -50,8 +51,8 @@ func TestLogLines(t *testing.T) {
 
 func TestLogLevels(t *testing.T) {
 	host := &enginetest.Host{}
-	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: patient}}
-	if _, err := evaluate(t, lua.New(), inv, `log.info(1) log.warn(2) log.error(3) log_info(4)`); err != nil {
+	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: luatest.Patient}}
+	if _, err := luatest.Evaluate(t, lua.New(), inv, `log.info(1) log.warn(2) log.error(3) log_info(4)`); err != nil {
 		t.Fatal(err)
 	}
 	want := []engine.Level{engine.Info, engine.Warn, engine.Error, engine.Info}
@@ -63,11 +64,11 @@ func TestLogLevels(t *testing.T) {
 }
 
 func TestLogMistakes(t *testing.T) {
-	testAPI(t, func() *enginetest.Host { return &enginetest.Host{} }, []apiCase{
-		{body: "log.info()", fail: "bad argument #1 to 'log.info' (value expected)"},
-		{body: "log.warn('x', 'y')", fail: "bad argument #2 to 'log.warn' (table expected, got string)"},
-		{body: "log.error(setmetatable({}, {__tostring = function() return {} end}))", fail: "must return a string"},
-		{body: "log.info('x', {a = setmetatable({}, {__tostring = function() error('boom') end})})", fail: "boom"},
+	luatest.RunCases(t, func() *enginetest.Host { return &enginetest.Host{} }, []luatest.Case{
+		{Body: "log.info()", Fail: "bad argument #1 to 'log.info' (value expected)"},
+		{Body: "log.warn('x', 'y')", Fail: "bad argument #2 to 'log.warn' (table expected, got string)"},
+		{Body: "log.error(setmetatable({}, {__tostring = function() return {} end}))", Fail: "must return a string"},
+		{Body: "log.info('x', {a = setmetatable({}, {__tostring = function() error('boom') end})})", Fail: "boom"},
 	})
 }
 
@@ -87,8 +88,8 @@ func TestLogLineIsBounded(t *testing.T) {
 		`log.info("x", {[("k"):rep(100000)] = ("v"):rep(100000)})`,
 	} {
 		host := &enginetest.Host{}
-		inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: patient}}
-		if _, err := evaluate(t, e, inv, body); err != nil {
+		inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: luatest.Patient}}
+		if _, err := luatest.Evaluate(t, e, inv, body); err != nil {
 			t.Errorf("%s: %v", body, err)
 			continue
 		}
@@ -98,8 +99,8 @@ func TestLogLineIsBounded(t *testing.T) {
 		}
 	}
 	host := &enginetest.Host{}
-	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: patient}}
-	if _, err := evaluate(t, e, inv, `local t = {} for i = 1, 3000 do t[i] = "item" end log.info(t)`); err != nil {
+	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: luatest.Patient}}
+	if _, err := luatest.Evaluate(t, e, inv, `local t = {} for i = 1, 3000 do t[i] = "item" end log.info(t)`); err != nil {
 		t.Fatal(err)
 	}
 	if line := host.Lines()[0].Message; line != "table (the values are larger than 4096 bytes)" {
@@ -109,8 +110,8 @@ func TestLogLineIsBounded(t *testing.T) {
 
 func TestLogIsCharged(t *testing.T) {
 	host := &enginetest.Host{}
-	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: patient, Instructions: 100_000}}
-	_, err := evaluate(t, lua.New(), inv, `while true do pcall(log.info, ("x"):rep(4000)) end`)
+	inv := &engine.Invocation{Tenant: "acme", Host: host, Limits: script.Limits{Timeout: luatest.Patient, Instructions: 100_000}}
+	_, err := luatest.Evaluate(t, lua.New(), inv, `while true do pcall(log.info, ("x"):rep(4000)) end`)
 	if script.KindOf(err) != script.Limit {
 		t.Errorf("error = %v, want a Limit", err)
 	}

@@ -1,10 +1,11 @@
-package lua_test
+package hostlib_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 )
 
 func TestKube(t *testing.T) {
@@ -36,7 +37,7 @@ func TestKube(t *testing.T) {
 		`return kube.accuratePodRequirements(json.decode('{"spec":{"containers":[{"resources":{"limits":null,"requests":{"cpu":"1","memory":null}}}],"overhead":{"cpu":null},` +
 			`"nodeSelector":{"a":null,"b":"c"},"tolerations":[{"key":"x","value":null}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null}}}}'))`: `{"nodeClaim":{"nodeSelector":{"b":"c"},"tolerations":[{"key":"x"}]},"resourceRequest":{"cpu":"1"}}`,
 	} {
-		got := outcome(t, e, `local kube = require("kube") function handle(a) `+body+` end`, "", template)
+		got := luatest.Outcome(t, e, `local kube = require("kube") function handle(a) `+body+` end`, "", template)
 		if strings.HasPrefix(want, "SCRIPT") {
 			got = got[:min(len(got), len(want))]
 		}
