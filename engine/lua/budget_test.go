@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -84,7 +85,7 @@ func instructions(t *testing.T, source string) uint64 {
 		if budget == 0 {
 			return false // which would mean the default
 		}
-		limits := script.Limits{Instructions: uint64(budget), Timeout: patient, Coroutines: true}
+		limits := script.Limits{Instructions: uint64(budget), Timeout: luatest.Patient, Coroutines: true}
 		res.Reset()
 		err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Limits: limits}, &res)
 		if err != nil && script.KindOf(err) != script.Limit {

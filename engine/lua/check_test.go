@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -208,14 +209,14 @@ func TestSourceBombs(t *testing.T) {
 					t.Errorf("%d bytes of source: %d MiB allocated", len(src.Code), took>>20)
 				}
 				if err != nil {
-					wantPresentable(t, err)
+					luatest.WantPresentable(t, err)
 					if kind := script.KindOf(err); kind != script.Script && kind != script.Limit {
 						t.Errorf("%d bytes: %v (%s)", len(src.Code), err, kind)
 					}
 					continue
 				}
-				_, err = run(t, p, "acme")
-				wantPresentable(t, err)
+				_, err = luatest.Run(t, p, "acme")
+				luatest.WantPresentable(t, err)
 			}
 		})
 	}

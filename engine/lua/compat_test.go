@@ -13,6 +13,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	docs "github.com/scriptorium-dev/scriptorium/internal/docs/page"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -115,7 +116,7 @@ func TestNullElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := run(t, p, "acme", `{"obj":`+m[1]+`}`)
+		got, err := luatest.Run(t, p, "acme", `{"obj":`+m[1]+`}`)
 		if err != nil {
 			got = "error: " + script.AsError(err).Message
 		}
@@ -176,7 +177,7 @@ func TestRequire(t *testing.T) {
 		`require("os").time = nil`:   `the library os is read-only`,
 		`return require("tostring")`: `module 'tostring' not found`,
 	} {
-		if got := outcome(t, e, "function handle() "+body+" end", ""); !strings.Contains(got, want) {
+		if got := luatest.Outcome(t, e, "function handle() "+body+" end", ""); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -143,8 +144,8 @@ func fuzzCompile(t *testing.T, e engine.Engine, src engine.Source) {
 	t.Helper()
 	p, err := wantBounded(t, e, src)
 	if err == nil { // then it must run, too, without a fault of the engine
-		_, err = runUnder(t, script.Limits{Instructions: 10_000, Timeout: patient}, p, "acme")
-		wantPresentable(t, err)
+		_, err = luatest.RunUnder(t, script.Limits{Instructions: 10_000, Timeout: luatest.Patient}, p, "acme")
+		luatest.WantPresentable(t, err)
 		return
 	}
 	got, ok := errors.AsType[*script.Error](err)
@@ -158,5 +159,5 @@ func fuzzCompile(t *testing.T, e engine.Engine, src engine.Source) {
 	if lines := strings.Count(code, "\n") + strings.Count(code, "\r") + 2; got.Line < 0 || got.Line > lines {
 		t.Errorf("line %d of %d: %v", got.Line, lines, err)
 	}
-	wantPresentable(t, err)
+	luatest.WantPresentable(t, err)
 }

@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -12,7 +14,7 @@ const (
 	coroutineMaxStack  = 16384
 	coroutineCost      = 501 // instructions: a stack is made
 	switchCost         = 20  // instructions: a resume and the yield after it take as long
-	coroutineMoveLimit = maxResults
+	coroutineMoveLimit = 8000
 )
 
 // status of a coroutine, in the words that scripts get.
@@ -32,49 +34,27 @@ type coroutine struct {
 	status status
 }
 
-func coroutineFunctions() map[string]vm.LGFunction {
-	return map[string]vm.LGFunction{
-		"create":  coroutineCreate,
-		"resume":  coroutineResume,
-		"running": coroutineRunning,
-		"status":  coroutineStatus,
-		"wrap":    coroutineWrap,
-		"yield":   coroutineYield,
-	}
-}
-
-// addCoroutines adds the library, and makes the environments of scripts that may
-// not use it.
-func (b *box) addCoroutines() {
-	without := newTable()
-	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
-	b.without, b.withoutMeta = without, protected(without)
-	b.withoutBareEnv = newTable()
-	b.withoutBareEnv.Metatable, b.withoutBareEnv.Behind = b.withoutMeta, b.without
-	b.library("coroutine", coroutineFunctions(), nil)
-}
-
-// environments returns the metatable of environments, and the one of programs
-// that set no globals.
-func (b *box) environments(coroutines bool) (meta, bare *vm.LTable) {
-	if coroutines {
-		return b.envMeta, b.bareEnv
-	}
-	return b.withoutMeta, b.withoutBareEnv
+var coroutineFunctions = map[string]vm.LGFunction{
+	"create":  coroutineCreate,
+	"resume":  coroutineResume,
+	"running": coroutineRunning,
+	"status":  coroutineStatus,
+	"wrap":    coroutineWrap,
+	"yield":   coroutineYield,
 }
 
 // newCoroutine makes a coroutine of the first argument.
 func newCoroutine(l *vm.LState) *coroutine {
 	if fn, ok := l.Get(1).(*vm.LFunction); !ok || fn.IsG {
-		argError(l, 1, "Lua function expected")
+		bind.ArgError(l, 1, "Lua function expected")
 	}
 	c := callOf(l)
 	l.Charge(coroutineCost)
 	if len(c.coroutines) >= maxCoroutines {
-		raiseLimit(l, "more than %d coroutines in one call", maxCoroutines)
+		bind.RaiseLimit(l, "more than %d coroutines in one call", maxCoroutines)
 	}
 	options := vm.Options{Calls: callStackSize, Values: coroutineStack, MaxValues: coroutineMaxStack, Grow: registryGrowStep}
-	co := &coroutine{l: l.NewThread(argFunction(l, 1), options), status: suspended}
+	co := &coroutine{l: l.NewThread(bind.ArgFunction(l, 1), options), status: suspended}
 	c.coroutines = append(c.coroutines, co)
 	return co
 }
@@ -92,29 +72,21 @@ func (c *call) coroutineOf(l *vm.LState) *coroutine {
 func argCoroutine(l *vm.LState) *coroutine {
 	th, ok := l.Get(1).(*vm.LState)
 	if !ok {
-		argError(l, 1, "coroutine expected")
+		bind.ArgError(l, 1, "coroutine expected")
 	}
 	return callOf(l).coroutineOf(th)
 }
 
-func coroutineCreate(l *vm.LState) int {
-	l.Push(newCoroutine(l).l)
-	return 1
-}
+func coroutineCreate(l *vm.LState) int { return l.Return(newCoroutine(l).l) }
 
-func coroutineStatus(l *vm.LState) int {
-	l.Push(vm.LString(argCoroutine(l).status))
-	return 1
-}
+func coroutineStatus(l *vm.LState) int { return l.Return(vm.LString(argCoroutine(l).status)) }
 
 // coroutineRunning returns the running coroutine; nil outside of any.
 func coroutineRunning(l *vm.LState) int {
 	if co := callOf(l).coroutineOf(l); co != nil {
-		l.Push(co.l)
-		return 1
+		return l.Return(co.l)
 	}
-	l.Push(vm.LNil)
-	return 1
+	return l.Return(vm.LNil)
 }
 
 func coroutineResume(l *vm.LState) int {
@@ -133,7 +105,7 @@ func coroutineResume(l *vm.LState) int {
 // coroutine's.
 func coroutineWrap(l *vm.LState) int {
 	co := newCoroutine(l)
-	l.Push(builtin(func(l *vm.LState) int {
+	l.Push(values.Builtin(func(l *vm.LState) int {
 		if co.status != suspended {
 			l.RaiseError("cannot resume %s coroutine", co.status)
 		}
@@ -155,7 +127,7 @@ func (co *coroutine) resume(l *vm.LState, args int) (n int, failure vm.LValue) {
 		return 0, vm.LString("cannot resume " + string(co.status) + " coroutine")
 	}
 	if c.resumed >= maxResumed {
-		raiseLimit(l, "coroutines are resumed more than %d deep", maxResumed)
+		bind.RaiseLimit(l, "coroutines are resumed more than %d deep", maxResumed)
 	}
 	if args >= coroutineMoveLimit {
 		l.RaiseError("too many arguments to resume")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -172,7 +173,7 @@ func TestWithoutCoroutines(t *testing.T) {
 		`function handle() coroutine.yield() end`:                                `attempt to index global 'coroutine' (a nil value, key 'yield')`,
 		`function handle() coroutine = 1 return coroutine end`:                   `1`,
 	} {
-		if got := outcome(t, e, source, ""); !strings.Contains(got, want) {
+		if got := luatest.Outcome(t, e, source, ""); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", source, got, want)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest/corpus"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -258,15 +259,12 @@ func (c *corpusChild) presentable(err *script.Error) {
 	if err.Message == "" || len(err.Message) > 1100 {
 		c.problem("message of %d bytes", len(err.Message))
 	}
-	for _, leak := range engineWords {
+	for _, leak := range luatest.EngineWords {
 		if strings.Contains(err.Message, leak) {
 			c.problem("message tells %q: %s", leak, err.Message)
 		}
 	}
 }
-
-// engineWords tell of the inside of the engine.
-var engineWords = []string{"goroutine", "runtime error", ".go:", "traceback", "[G]", "<string>", "0xc0", "fault of the engine"}
 
 // discreet looks for the other tenant's secret.
 func (c *corpusChild) discreet(where string, text []byte) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -82,7 +83,7 @@ func (c *corpusChild) golden() {
 		g := &goldens[which]
 		inv := &engine.Invocation{
 			Tenant: "acme", Script: "good", Version: 1, Host: c.host, Args: [][]byte{[]byte(g.arg)},
-			Limits: script.Limits{Timeout: patient},
+			Limits: script.Limits{Timeout: luatest.Patient},
 		}
 		if g.config != "" {
 			inv.Config = []byte(g.config)

@@ -99,7 +99,7 @@ func (w *worst) columns() string {
 		mebibytes(w.peak.Peak), w.peak.Script, mebibytes(w.total.Total), w.total.Script)
 }
 
-// run runs the family in a child, and in another one behind what crashed it.
+// Run runs the family in a child, and in another one behind what crashed it.
 func (f *familyReport) run(t *testing.T) {
 	t.Helper()
 	for after, crashed := "", true; crashed; {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -51,7 +52,7 @@ func TestArgumentsCostInstructions(t *testing.T) {
 	for name, arg := range hostileArguments(argumentBytes) {
 		t.Run(name, func(t *testing.T) {
 			call := func(ctx context.Context, limits script.Limits, turn engine.Turn) error {
-				limits.Timeout = patient
+				limits.Timeout = luatest.Patient
 				var res engine.Result
 				return p.Run(ctx, &engine.Invocation{Tenant: "acme", Args: [][]byte{[]byte(arg)}, Limits: limits, Turn: turn}, &res)
 			}
@@ -92,7 +93,7 @@ func TestArgumentsAreLinear(t *testing.T) {
 		quickest := time.Hour
 		for range 5 {
 			limits := script.MaxLimits()
-			limits.Timeout = patient
+			limits.Timeout = luatest.Patient
 			var res engine.Result
 			before := processorTime()
 			err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Args: [][]byte{[]byte(arg)}, Limits: limits}, &res)

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -79,7 +80,7 @@ func (f *freezer) variable(v *vm.Upvalue) *vm.Upvalue {
 	case *vm.LFunction:
 		frozen.SetValue(f.function(value))
 	case *vm.LUserData:
-		f.refused = f.refused || value != sandbox().null && !isLibrary(value)
+		f.refused = f.refused || value != values.Null && !values.IsLibrary(value)
 		frozen.SetValue(value)
 	default:
 		f.refused = true

@@ -7,31 +7,8 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
-	"github.com/scriptorium-dev/scriptorium/script"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 )
-
-// outcome is what a call of a source with an entrypoint ends with.
-func outcome(t *testing.T, e *lua.Engine, source string, config string, args ...string) string {
-	t.Helper()
-	p, err := e.Compile(engine.Source{Code: []byte(source), Entrypoint: "handle"})
-	if err != nil {
-		return "compile: " + err.Error()
-	}
-	defer p.Close()
-	inv := &engine.Invocation{Tenant: "acme", Config: []byte(config)}
-	for _, arg := range args {
-		inv.Args = append(inv.Args, []byte(arg))
-	}
-	var res engine.Result
-	if err := p.Run(t.Context(), inv, &res); err != nil {
-		return fmt.Sprintf("%s: %v", script.KindOf(err), err)
-	}
-	var values []string
-	for i := range res.Len() {
-		values = append(values, string(res.Value(i)))
-	}
-	return strings.Join(values, " ")
-}
 
 // TestGlobalsAsLocals: a script cannot tell that its globals are local variables.
 // Each source runs as it is, and with a mention of _G, which keeps them globals.
@@ -73,11 +50,11 @@ func TestGlobalsAsLocals(t *testing.T) {
 		many.String() + `function handle() return g0 + g59 end`:                                                                    `59`,
 		`function handle() return (function(...) return select("#", ...) end)(1, 2) end`:                                           `2`,
 	} {
-		if got := outcome(t, e, source, `{"a":9}`, "1", "2"); want != "" && got != want {
+		if got := luatest.Outcome(t, e, source, `{"a":9}`, "1", "2"); want != "" && got != want {
 			t.Errorf("%s\n= %s, want %s", source, got, want)
 		}
-		plain := outcome(t, e, source, `{"a":9}`, "1", "2")
-		global := outcome(t, e, strings.Replace(source, "do return end", "local _ = _G do return end", 1)+"\nlocal _ = _G", `{"a":9}`, "1", "2")
+		plain := luatest.Outcome(t, e, source, `{"a":9}`, "1", "2")
+		global := luatest.Outcome(t, e, strings.Replace(source, "do return end", "local _ = _G do return end", 1)+"\nlocal _ = _G", `{"a":9}`, "1", "2")
 		if strings.Contains(source, "do return end") || strings.Contains(source, "string = nil") {
 			continue // the one ends before the mention; a library among globals cannot be removed
 		}
@@ -95,7 +72,7 @@ function handle() local before = seen; seen = true; string = nil; return before 
 		t.Fatal(err)
 	}
 	for range 3 {
-		if got, err := run(t, p, "acme"); err != nil || got != "true" {
+		if got, err := luatest.Run(t, p, "acme"); err != nil || got != "true" {
 			t.Fatalf("%s, %v", got, err)
 		}
 	}
@@ -109,7 +86,7 @@ func TestErrorsNameTheSameLines(t *testing.T) {
 		"function handle() end\nhandle = 5",
 		"x = 1\nlocal function f()\n  g()\nend\nfunction handle() f() end",
 	} {
-		if plain, global := outcome(t, e, source, `{}`), outcome(t, e, source+"\nlocal _ = _G", `{}`); plain != global {
+		if plain, global := luatest.Outcome(t, e, source, `{}`), luatest.Outcome(t, e, source+"\nlocal _ = _G", `{}`); plain != global {
 			t.Errorf("%q: %s, but with _G %s", source, plain, global)
 		}
 	}

@@ -2,10 +2,15 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -59,7 +64,7 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 		return value
 	case c.required == nil:
 		c.required = map[string]vm.LValue{}
-		meterOf(l).make(l, requiredBytes)
+		bind.Allocate(l, requiredBytes)
 	}
 	c.required[t.name] = nil
 	defer func() {
@@ -67,11 +72,9 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 			delete(c.required, t.name)
 		}
 	}()
-	meterOf(l).make(l, closureBytes+tableBytes)
+	bind.Allocate(l, vm.ClosureBytes+vm.TableBytes)
 	l.Push(&vm.LFunction{Proto: t.Proto, Env: environment(c, &t.Compiled)})
-	l.Call(0, 1)
-	value = l.Get(-1)
-	l.Pop(1)
+	value = l.CallOne(0)
 	if value == vm.LNil {
 		l.RaiseError("the library '%s' returned nothing: it has to end with return and a table", t.name)
 	}
@@ -79,19 +82,33 @@ func (t *tenantLibrary) value(l *vm.LState) vm.LValue {
 	return value
 }
 
-// libraryPosition returns the position that the text begins with, such as "acme/lib:12: ", if it is one of a
-// library; else "".
-func libraryPosition(text string) string {
-	name, rest, ok := strings.Cut(text, ":")
-	if !ok || !strings.Contains(name, "/") {
-		return ""
+// baseRequire returns a library that is there already: scripts that were written
+// for other hosts ask for those that they use. Or it returns what a library of the tenant
+// gives, which the program was compiled with. It loads nothing.
+func baseRequire(l *vm.LState) int {
+	name := bind.ArgString(l, 1)
+	libraries := callOf(l).base()
+	if lib := libraries.RawGetString(name); values.IsLibrary(lib) {
+		return l.Return(lib)
 	}
-	if _, err := script.ParseName(name); err != nil {
-		return ""
+	if name == hostlib.KubeLibrary {
+		return l.Return(sandbox().kube)
 	}
-	position, _ := splitPosition(chunkName + ":" + rest)
-	if position == "" {
-		return ""
+	if lib := callOf(l).program.libraries[name]; lib != nil {
+		return l.Return(lib.value(l))
 	}
-	return name + strings.TrimPrefix(position, chunkName)
+	names := []string{hostlib.KubeLibrary}
+	libraries.ForEach(func(name, v vm.LValue) {
+		if values.IsLibrary(v) {
+			names = append(names, name.String())
+		}
+	})
+	slices.Sort(names)
+	l.RaiseError("module '%s' not found: there are %s", hostapi.Clip(name), strings.Join(names, ", "))
+	return 0
+}
+
+// base returns what the globals of the call fall back to.
+func (c *call) base() *vm.LTable {
+	return c.env.Metatable.RawGetString("__index").(*vm.LTable)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -51,7 +52,7 @@ return M`
 			p := withLibraries(t, lua.New(), source, "base", lib, "outer", outer)
 			for range 3 {
 				var res engine.Result
-				err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: patient}, Config: []byte(`{"x":7}`)}, &res)
+				err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Limits: script.Limits{Timeout: luatest.Patient}, Config: []byte(`{"x":7}`)}, &res)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +74,7 @@ func TestLibraryBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := withLibraries(t, lua.New(), source, "lib", lib)
-			_, err := runUnder(t, script.Limits{Instructions: 1_000_000, Timeout: patient}, p, "acme")
+			_, err := luatest.RunUnder(t, script.Limits{Instructions: 1_000_000, Timeout: luatest.Patient}, p, "acme")
 			if script.KindOf(err) != script.Limit || !strings.Contains(err.Error(), "acme/lib:1: ") {
 				t.Errorf("got %v", err)
 			}
@@ -106,8 +107,8 @@ func TestLibraryErrors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := run(t, withLibraries(t, lua.New(), test.source, "lib", test.lib), "acme")
-			wantPresentable(t, err)
+			_, err := luatest.Run(t, withLibraries(t, lua.New(), test.source, "lib", test.lib), "acme")
+			luatest.WantPresentable(t, err)
 			e := script.AsError(err)
 			if e == nil || !strings.Contains(e.Message, test.want) || e.Line != test.line {
 				t.Errorf("got %v, want %q in line %d", err, test.want, test.line)
@@ -115,7 +116,7 @@ func TestLibraryErrors(t *testing.T) {
 		})
 	}
 	// What a script catches says the place, too, and a library that failed may be required again.
-	got, err := run(t, withLibraries(t, lua.New(), `function handle() local _, a = pcall(require, "acme/lib") local _, b = pcall(require, "acme/lib") return {a, a == b} end`, "lib", "\nerror('no')"), "acme")
+	got, err := luatest.Run(t, withLibraries(t, lua.New(), `function handle() local _, a = pcall(require, "acme/lib") local _, b = pcall(require, "acme/lib") return {a, a == b} end`, "lib", "\nerror('no')"), "acme")
 	if err != nil || got != `["acme/lib:2: no",true]` {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -134,13 +135,13 @@ func TestLibraryErrors(t *testing.T) {
 func TestLibraryYields(t *testing.T) {
 	const source = `function handle() local l = require("acme/lib") local co = coroutine.wrap(function() l.f() return 2 end) return {co(), co()} end`
 	p := withLibraries(t, lua.New(), source, "lib", `return {f = function() coroutine.yield(1) end}`)
-	if got, err := runUnder(t, script.Limits{Coroutines: true, Timeout: patient}, p, "acme"); err != nil || got != `[1,2]` {
+	if got, err := luatest.RunUnder(t, script.Limits{Coroutines: true, Timeout: luatest.Patient}, p, "acme"); err != nil || got != `[1,2]` {
 		t.Errorf("got %s, %v", got, err)
 	}
 	const yields = `function handle() local co = coroutine.wrap(function() return require("acme/lib") end) co() return co() end`
 	p = withLibraries(t, lua.New(), yields, "lib", `coroutine.yield(1) return 1`)
-	_, err := runUnder(t, script.Limits{Coroutines: true, Timeout: patient}, p, "acme")
-	wantPresentable(t, err)
+	_, err := luatest.RunUnder(t, script.Limits{Coroutines: true, Timeout: luatest.Patient}, p, "acme")
+	luatest.WantPresentable(t, err)
 	if script.KindOf(err) != script.Script {
 		t.Errorf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -176,7 +177,7 @@ func TestLooks(t *testing.T) {
 				runtime.GC()
 				turn := &timedTurn{long: unit}
 				limits := script.MaxLimits()
-				limits.Timeout = patient
+				limits.Timeout = luatest.Patient
 				var res engine.Result
 				err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Turn: turn, Limits: limits, Host: &canaryHost{}}, &res)
 				turn.look()

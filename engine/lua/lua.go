@@ -4,6 +4,9 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -40,7 +43,7 @@ func (*Engine) Check(src engine.Source) error {
 }
 
 func compileAll(src engine.Source) (compile.Compiled, map[string]*tenantLibrary, *script.Error) {
-	c, err := compile.Compile(chunkName, src, sandbox())
+	c, err := compile.Compile(compile.ChunkName, src, sandbox())
 	if err != nil {
 		return c, nil, err
 	}
@@ -63,4 +66,36 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 		p.decodesConfig = p.decodesConfig || l.UsesConfig
 	}
 	return p, nil
+}
+
+// HasGlobal reports whether every script has a global variable of the name.
+func HasGlobal(name string) bool { return sandbox().HasGlobal(name) }
+
+// HasMember reports whether the global variable is a library, and whether it has the member.
+func HasMember(global, member string) (isLib, has bool) {
+	members := values.Members(sandbox().base.RawGetString(global))
+	return members != nil, members != nil && members.RawGetString(member) != vm.LNil
+}
+
+// NearestGlobal returns the global variable whose name differs least from the name; "" if none is similar.
+func NearestGlobal(name string) string { return diagnose.Nearest(name, sandbox().base) }
+
+// NearestMember is NearestGlobal for a member of a library.
+func NearestMember(global, member string) string {
+	if members := values.Members(sandbox().base.RawGetString(global)); members != nil {
+		return diagnose.Nearest(member, members)
+	}
+	return ""
+}
+
+// HasModule reports whether require returns something for the name in every script.
+func HasModule(name string) bool { return sandbox().HasModule(name) }
+
+// Requires is engine.Checker's.
+func (*Engine) Requires(src engine.Source) ([]engine.Require, error) {
+	c, err := compile.Compile(compile.ChunkName, src, sandbox())
+	if err != nil {
+		return nil, err
+	}
+	return c.Requires, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 )
 
 // showSource prints values as testdata/lua51.txt has them.
@@ -38,7 +39,7 @@ func TestLua51(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		got, err := run(t, p, "acme")
+		got, err := luatest.Run(t, p, "acme")
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 		} else if got != quote(want) {

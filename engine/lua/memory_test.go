@@ -85,7 +85,7 @@ func TestAllocationIsCounted(t *testing.T) {
 	needs.NoRace(t)
 	for name, source := range allocators {
 		t.Run(name, func(t *testing.T) {
-			c, err := compile.Compile(chunkName, engine.Source{Code: []byte("local n = 20000 " + source)}, sandbox())
+			c, err := compile.Compile(compile.ChunkName, engine.Source{Code: []byte("local n = 20000 " + source)}, sandbox())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,19 +2,13 @@ package lua
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
-	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
-
-// bytesPerInstruction is how many bytes a builtin may read or write for one
-// instruction of the budget.
-const bytesPerInstruction = hostapi.BytesPerInstruction
 
 // stopReason says why a call was stopped before its end.
 type stopReason uint32
@@ -51,8 +45,6 @@ type meter struct {
 	turn    engine.Turn
 
 	started time.Time
-	random  *rand.Rand // set by math.randomseed, for this call alone
-	scratch []byte     // in which short strings are put together
 
 	sampling *sampling // nil unless the call is profiled
 
@@ -75,7 +67,6 @@ func (m *meter) begin(limits script.Limits) {
 	m.reserve()
 	m.reason = running
 	m.Stop.Store(uint32(running))
-	m.random = nil
 	m.started = time.Now()
 }
 
@@ -184,18 +175,6 @@ func (m *meter) stopError() *script.Error {
 		return script.Errorf(script.Internal, "", "the script met a fault of the engine and was stopped")
 	default:
 		return script.Errorf(script.Limit, "", "the call used up its %d instructions", m.limits.Instructions)
-	}
-}
-
-// chargeBytes charges for n bytes read or written.
-func (m *meter) chargeBytes(l *vm.LState, n int) {
-	l.Charge(n / bytesPerInstruction)
-}
-
-// capString refuses a string of n bytes that is over the limit.
-func (m *meter) capString(l *vm.LState, n int) {
-	if n > m.limits.StringBytes {
-		raiseLimit(l, "a string of %d bytes is over the limit of %d", n, m.limits.StringBytes)
 	}
 }
 

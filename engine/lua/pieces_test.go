@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/numeral"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -76,7 +78,7 @@ func TestPieces(t *testing.T) {
 	}
 	limits := script.MaxLimits()
 	limits.ResultBytes, limits.Timeout = 64<<20, time.Minute
-	for _, length := range []int{1, 2, 3, 63, 511, 512, 513, paidAtOnce - 1, paidAtOnce, paidAtOnce + 1, pieceBytes - 2, pieceBytes - 1, pieceBytes, pieceBytes + 1, pieceBytes + 2, 2*pieceBytes + 5} {
+	for _, length := range []int{1, 2, 3, 63, 511, 512, 513, bind.PaidAtOnce - 1, bind.PaidAtOnce, bind.PaidAtOnce + 1, hostapi.PieceBytes - 2, hostapi.PieceBytes - 1, hostapi.PieceBytes, hostapi.PieceBytes + 1, hostapi.PieceBytes + 2, 2*hostapi.PieceBytes + 5} {
 		// Characters of two bytes end before and behind the borders.
 		s := (strings.Repeat("b", length%3) + strings.Repeat("aä", length))[:length]
 		s = strings.ToValidUTF8(s, "x")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -65,9 +66,14 @@ func TestIdleStatesAreSmall(t *testing.T) {
 // However large idle states are, together they hold no more than they may.
 func TestPoolIsBoundedInBytes(t *testing.T) {
 	p := newPool()
+	wide := "{" + strings.TrimSuffix(strings.Repeat(`"a":1,`, 1500), ",") + "}"
 	for i := range 2 * maxIdleStates {
 		s := newState(fmt.Sprint(i))
-		s.call.members = make([]member, 0, 1700)
+		s.meter.begin(script.MaxLimits())
+		d := luajson.NewDecoder(&s.call.JSON)
+		if _, err := d.Value(wide); err != nil {
+			t.Fatal(err)
+		}
 		p.put(s)
 		if p.bytes > maxIdleBytes {
 			t.Fatalf("%d idle states hold %d bytes", p.idle, p.bytes)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -110,35 +112,41 @@ func (p *program) run(s *state, inv *engine.Invocation, res *engine.Result) (err
 func (p *program) prepare(s *state, inv *engine.Invocation) error {
 	c := &s.call
 	c.program, c.inv = p, inv
-	c.host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
-	d := newDecoder(c)
+	c.Patterns, c.Started = &p.engine.patterns, s.meter.started
+	c.Host = hostapi.Call{Invocation: inv, Meter: &s.meter, StringBytes: s.meter.limits.StringBytes}
+	d := luajson.NewDecoder(&c.JSON)
 	if p.decodesConfig {
-		config, err := d.object(s.meter.kept(orEmpty(inv.Config)))
+		text := inv.Config
+		if len(text) == 0 {
+			text = []byte("{}")
+		}
+		config, err := d.Object(s.meter.kept(text))
 		if err != nil {
 			return s.meter.invalid("config", err)
 		}
 		c.config = config
 	}
-	_, c.env = sandbox().environments(inv.Limits.Coroutines)
+	c.env = sandbox().environment(inv.Limits.Coroutines)
 	if !p.Wrapped {
 		c.env = environment(c, &p.Compiled)
 	}
 	if p.entrypoint == "" {
+		c.Globals = c.env
 		return p.setGlobals(s, &d, inv.Args)
 	}
 	for i, arg := range inv.Args {
-		v, err := d.value(s.meter.kept(arg))
+		v, err := d.Value(s.meter.kept(arg))
 		if err != nil {
 			return s.meter.invalid(fmt.Sprintf("args[%d]", i), err)
 		}
-		c.args = append(c.args, v)
+		c.Args = append(c.Args, v)
 	}
 	return nil
 }
 
 // kept returns a copy of what the caller may change once the call is over. It is counted.
 func (m *meter) kept(text []byte) string {
-	m.Made(stringBytes + len(text))
+	m.Made(bind.StringBytes + len(text))
 	return string(text)
 }
 
@@ -154,7 +162,7 @@ func (m *meter) invalid(field string, err error) error {
 // environment returns the globals of a chunk in a call.
 func environment(c *call, of *compile.Compiled) *vm.LTable {
 	env := vm.NewTable(0, 4)
-	env.Metatable, _ = sandbox().environments(c.inv.Limits.Coroutines)
+	env.Metatable = sandbox().environment(c.inv.Limits.Coroutines).Metatable
 	if of.UsesEnv {
 		env.RawSetString("_G", env)
 	}
@@ -164,31 +172,23 @@ func environment(c *call, of *compile.Compiled) *vm.LTable {
 	return env
 }
 
-// orEmpty returns a config, {} if there is none.
-func orEmpty(config []byte) []byte {
-	if len(config) == 0 {
-		return []byte("{}")
-	}
-	return config
-}
-
 // setGlobals sets the members of the single argument of a chunk that is the
 // program.
-func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
+func (p *program) setGlobals(s *state, d *luajson.Decoder, args [][]byte) error {
 	switch len(args) {
 	case 0:
 		return nil
 	case 1:
-		globals, err := d.object(s.meter.kept(args[0]))
+		globals, err := d.Object(s.meter.kept(args[0]))
 		if err != nil {
 			return s.meter.invalid("args[0]", err)
 		}
-		o := lazyOf(globals)
-		for i := range o.members {
+		o := luajson.Lazy(globals)
+		for i := range o.Count() {
 			if i%vm.Skipped == vm.Skipped-1 && !s.meter.Pay(0) {
 				return s.meter.stopError()
 			}
-			s.call.env.RawSetString(o.members[i].name, o.valueAt(&s.call, i))
+			s.call.env.RawSetString(o.Name(i), o.ValueAt(i))
 		}
 		return nil
 	}
@@ -197,12 +197,12 @@ func (p *program) setGlobals(s *state, d *decoder, args [][]byte) error {
 
 // collect appends the results of the call to res.
 func (p *program) collect(s *state, res *engine.Result) error {
-	e := encoder{meter: &s.meter, nodes: maxNodes, limit: s.meter.limits.ResultBytes, over: "the results"}
-	e.base = res.Bytes()
+	e := luajson.NewEncoder(&s.call.JSON, s.meter.limits.ResultBytes, "the results")
+	e.Base = res.Bytes()
 	for i := range s.l.GetTop() {
-		err := res.Append(func(dst []byte) ([]byte, error) { return e.value(dst, s.l.Get(i+1), 0) })
+		err := res.Append(func(dst []byte) ([]byte, error) { return e.Value(dst, s.l.Get(i+1)) })
 		if err != nil {
-			return e.fail(err, fmt.Sprintf("result %d", i+1))
+			return e.Fail(err, fmt.Sprintf("result %d", i+1))
 		}
 	}
 	s.l.SetTop(0)

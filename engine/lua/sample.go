@@ -16,7 +16,7 @@ import (
 type sampling struct {
 	to       engine.Profiler
 	coverage *Coverage      // to, if it is one: each instruction is a sample
-	stack    []engine.Frame // room for a sample, once there was one
+	stack    []engine.Frame // Room for a sample, once there was one
 }
 
 // profile has the call take samples, the first one at random: a call with few instructions has one
@@ -100,7 +100,7 @@ func frameAt(f *vm.Frame) engine.Frame {
 		return engine.Frame{Builtin: builtinName(f.Fn)}
 	}
 	p := f.Fn.Proto
-	if p.SourceName != chunkName { // its lines are not those of the source
+	if p.SourceName != compile.ChunkName { // its lines are not those of the source
 		return engine.Frame{Builtin: fmt.Sprintf("%s:%d", p.SourceName, p.LineDefined)}
 	}
 	return engine.Frame{Function: int32(p.LineDefined), Line: int32(p.Line(f.Pc - 1))} //nolint:gosec // of a source of at most 1 MiB

@@ -13,6 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
 	syntax "github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -55,7 +56,7 @@ func profiled(t *testing.T, source, entrypoint string, calls int, limits script.
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits.Timeout = patient
+	limits.Timeout = luatest.Patient
 	s, all := &samples{}, uint64(0)
 	for range calls {
 		var res engine.Result
@@ -110,7 +111,7 @@ func TestAProfileChangesNoBudget(t *testing.T) {
 		for _, profile := range []engine.Profiler{nil, &samples{}} {
 			var used engine.Used
 			var res engine.Result
-			err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Limits: script.Limits{Instructions: budget, Timeout: patient}, Profile: profile, Used: &used}, &res)
+			err := p.Run(t.Context(), &engine.Invocation{Tenant: "acme", Limits: script.Limits{Instructions: budget, Timeout: luatest.Patient}, Profile: profile, Used: &used}, &res)
 			if script.KindOf(err) != script.Limit || used.Instructions != budget {
 				t.Errorf("profile %v: %v after %d instructions, want LIMIT after %d", profile != nil, err, used.Instructions, budget)
 			}

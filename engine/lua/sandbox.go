@@ -1,10 +1,13 @@
 package lua
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
-	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/stdlib"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
 
@@ -13,30 +16,16 @@ import (
 // within reach of reads alone, through metatables that are protected, and
 // libraries are userdata.
 type box struct {
-	base    *vm.LTable // what globals fall back to
-	envMeta *vm.LTable // of every environment
-	bareEnv *vm.LTable // of programs that are wrapped, which set no globals
+	base       *vm.LTable    // what globals fall back to
+	env        *vm.LTable    // the environment of programs that are wrapped, which set no globals
+	without    *vm.LTable    // env where there are no coroutines
+	stringMeta *vm.LTable    // of strings
+	kube       *vm.LUserData // the library, which scripts get by require alone
+	names      map[*vm.LFunction]string
 
-	withoutMeta    *vm.LTable // envMeta and bareEnv where there are no coroutines
-	withoutBareEnv *vm.LTable
-	without        *vm.LTable // base where there are no coroutines
-	strings        *vm.LTable // members of the library
-	stringMeta     *vm.LTable // of strings
-	arrayMeta      *vm.LTable // marks a table as a JSON array
-	lazyMeta       *vm.LTable // marks a table as a lazy object
-	requestMeta    *vm.LTable // marks a table as a request that was lazy
-	nullsMeta      *vm.LTable // marks a table that was lazy and has null members; it may be a request
-	null           *vm.LUserData
-	kube           *vm.LUserData // the library, which scripts get by require alone
-	names          map[*vm.LFunction]string
-
-	ipairsNext, pairsNext, libraryNext *vm.LFunction
 	// operators are the builtins behind rewritten operators.
 	operators map[string]*vm.LFunction
 }
-
-// library is what the userdata of a library holds.
-type library struct{ members *vm.LTable }
 
 var shared struct {
 	once sync.Once
@@ -51,77 +40,44 @@ func sandbox() *box {
 
 func newBox() *box {
 	b := &box{
-		base:      newTable(),
-		arrayMeta: newTable(),
-		lazyMeta:  newTable(),
-		null:      &vm.LUserData{},
-		names:     make(map[*vm.LFunction]string),
-
-		requestMeta: newTable(),
-		nullsMeta:   newTable(),
-
-		ipairsNext:  builtin(baseIpairsNext),
-		pairsNext:   builtin(baseNext),
-		libraryNext: builtin(baseLibraryNext),
-		operators: map[string]*vm.LFunction{
-			compile.Concat: builtin(operatorConcat),
-			compile.Length: builtin(operatorLength),
-			compile.Arg:    builtin(operatorArg),
-		},
+		base:      &vm.LTable{},
+		names:     stdlib.IteratorNames(),
+		operators: stdlib.Operators(),
 	}
-	b.names[b.ipairsNext], b.names[b.pairsNext], b.names[b.libraryNext] = "for iterator", "next", "for iterator"
-	b.lazyMeta.RawSetString("__index", builtin(lazyIndex))
-	b.lazyMeta.RawSetString("__newindex", builtin(lazyNewIndex))
-	b.requestMeta.RawSetString("__index", builtin(requestIndex))
-	b.nullsMeta.RawSetString("__index", builtin(requestIndex))
-	b.nullsMeta.RawSetString("__newindex", builtin(nullsNewIndex))
-	b.envMeta = protected(b.base)
-	b.bareEnv = newTable()
-	b.bareEnv.Metatable, b.bareEnv.Behind = b.envMeta, b.base
-	b.null.Metatable = b.nullMeta()
-	b.fill(b.base, "", baseFunctions())
+	b.env = emptyEnvironment(b.base)
+	functions := stdlib.Functions()
+	functions["pcall"], functions["require"], functions["xpcall"] = basePcall, baseRequire, baseXpcall
+	b.fill(b.base, "", functions)
 	b.base.RawSetString("_VERSION", vm.LString(vm.LuaVersion))
-	b.strings = b.library("string", stringFunctions(), nil)
-	b.stringMeta = protected(b.strings)
-	b.library("table", tableFunctions(), nil)
-	b.library("math", mathFunctions(), mathConstants)
-	b.library("os", osFunctions(), nil)
-	b.library("json", jsonFunctions(), map[string]vm.LValue{"null": b.null})
-	b.addAPI()
-	_, b.kube = b.newLibrary(kubeLibrary, kubeFunctions(), nil)
-	b.addCoroutines()
+	b.add(stdlib.Libraries())
+	b.stringMeta = values.Protected(values.Members(b.base.RawGetString("string")))
+	b.fill(b.base, "", hostlib.Functions())
+	b.add(hostlib.Libraries())
+	b.kube = b.newLibrary(hostlib.Kube())
+	without := &vm.LTable{}
+	b.base.ForEach(func(name, v vm.LValue) { without.RawSet(name, v) })
+	b.without = emptyEnvironment(without)
+	b.add([]values.Module{{Name: "coroutine", Functions: coroutineFunctions}})
 	return b
 }
 
-// newTable returns an empty table.
-func newTable() *vm.LTable { return &vm.LTable{} }
-
-// protected returns a metatable that finds members in index, and that scripts
-// can neither read nor replace.
-func protected(index *vm.LTable) *vm.LTable {
-	meta := newTable()
-	meta.RawSetString("__index", index)
-	meta.RawSetString("__metatable", vm.LFalse)
-	return meta
+// emptyEnvironment returns an environment that finds globals in base.
+func emptyEnvironment(base *vm.LTable) *vm.LTable {
+	return &vm.LTable{Metatable: values.Protected(base), Behind: base}
 }
 
-// noEnv is the environment of builtins, which use none.
-var noEnv = newTable()
-
-// builtin returns fn as a function for scripts.
-func builtin(fn vm.LGFunction) *vm.LFunction {
-	return &vm.LFunction{IsG: true, Env: noEnv, GFunction: fn}
+// environment returns the environment of programs that set no globals.
+func (b *box) environment(coroutines bool) *vm.LTable {
+	if coroutines {
+		return b.env
+	}
+	return b.without
 }
 
 // fill adds functions to t, sorted by name.
 func (b *box) fill(t *vm.LTable, prefix string, functions map[string]vm.LGFunction) {
-	names := make([]string, 0, len(functions))
-	for name := range functions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fn := builtin(functions[name])
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		fn := values.Builtin(functions[name])
 		b.names[fn] = prefix + name
 		t.RawSetString(name, fn)
 	}
@@ -132,7 +88,7 @@ func (b *box) HasGlobal(name string) bool { return b.base.RawGetString(name) != 
 
 // HasModule reports whether require returns something for the name.
 func (b *box) HasModule(name string) bool {
-	return name == kubeLibrary || isLibrary(b.base.RawGetString(name))
+	return name == hostlib.KubeLibrary || values.IsLibrary(b.base.RawGetString(name))
 }
 
 // Operator returns the builtin that a marker stands for, which the compiler left; nil if the text is none.
@@ -143,34 +99,24 @@ func (b *box) Operator(name string) vm.LValue {
 	return nil
 }
 
-// library adds a library to the base and returns its members.
-func (b *box) library(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) *vm.LTable {
-	members, lib := b.newLibrary(name, functions, values)
-	b.base.RawSetString(name, lib)
-	return members
+// add adds libraries to the base.
+func (b *box) add(all []values.Module) {
+	for _, m := range all {
+		b.base.RawSetString(m.Name, b.newLibrary(m))
+	}
 }
 
-// newLibrary returns a library and its members.
-func (b *box) newLibrary(name string, functions map[string]vm.LGFunction, values map[string]vm.LValue) (*vm.LTable, *vm.LUserData) {
-	members := newTable()
-	b.fill(members, name+".", functions)
-	for key, value := range values {
+// newLibrary returns a library.
+func (b *box) newLibrary(m values.Module) *vm.LUserData {
+	members := &vm.LTable{}
+	b.fill(members, m.Name+".", m.Functions)
+	for key, value := range m.Values {
 		members.RawSetString(key, value)
 	}
-	meta := protected(members)
-	meta.RawSetString("__newindex", builtin(func(l *vm.LState) int {
-		l.RaiseError("the library %s is read-only", name)
+	meta := values.Protected(members)
+	meta.RawSetString("__newindex", values.Builtin(func(l *vm.LState) int {
+		l.RaiseError("the library %s is read-only", m.Name)
 		return 0
 	}))
-	return members, &vm.LUserData{Value: library{members}, Metatable: meta}
-}
-
-func (b *box) nullMeta() *vm.LTable {
-	meta := newTable()
-	meta.RawSetString("__metatable", vm.LFalse)
-	meta.RawSetString("__tostring", builtin(func(l *vm.LState) int {
-		l.Push(vm.LString("null"))
-		return 1
-	}))
-	return meta
+	return &vm.LUserData{Value: values.Library{Members: members}, Metatable: meta}
 }

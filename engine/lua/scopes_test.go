@@ -5,6 +5,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -50,7 +51,7 @@ func TestNamesInScopes(t *testing.T) {
 				t.Errorf("%s: %v", source.Code, err)
 				continue
 			}
-			_, err = run(t, p, "acme")
+			_, err = luatest.Run(t, p, "acme")
 			if got := script.AsError(err); got == nil || got.Message != want || got.Line != 3 {
 				t.Errorf("%s: %v, want %s at line 3", source.Code, err, want)
 			}

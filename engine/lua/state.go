@@ -1,11 +1,12 @@
 package lua
 
 import (
-	"unsafe"
-
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/hostlib"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luajson"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -32,14 +33,14 @@ type state struct {
 }
 
 func newState(tenant string) *state {
-	s := &state{
-		tenant: tenant,
-	}
+	s := &state{tenant: tenant}
 	s.meter.Control = &s.meter
 	s.l = vm.NewState(&s.meter.Meter, vm.Options{Calls: callStackSize, Values: registrySize, MaxValues: registryMaxSize, Grow: registryGrowStep})
 	s.call.l, s.meter.call, s.ask = s.l, &s.call, s.meter.ask
+	s.call.JSON, s.call.Names = luajson.NewStore(&s.meter.Meter, &s.call), sandbox().names
 	g := s.l.G
-	g.Strings, g.Number, g.Describe = sandbox().stringMeta, textNumber, described
+	g.Call = &s.call.Call
+	g.Strings, g.Number, g.Describe = sandbox().stringMeta, bind.TextNumber, described
 	return s
 }
 
@@ -54,10 +55,7 @@ const fixedBytes = 2048
 
 // size returns about how many bytes a state holds that runs no call.
 func (s *state) size() int {
-	c := &s.call
-	return fixedBytes + s.l.Bytes() +
-		(cap(c.members)+cap(c.innerMembers))*int(unsafe.Sizeof(member{})) +
-		cap(c.inner)*int(unsafe.Sizeof(innerObject{})) + cap(c.names)*int(unsafe.Sizeof(span32{}))
+	return fixedBytes + s.l.Bytes() + s.call.JSON.Bytes()
 }
 
 // trim drops what can be dropped if the state holds more than most bytes. It returns
@@ -67,32 +65,24 @@ func (s *state) trim(most int) int {
 	if size <= most {
 		return size
 	}
-	s.call.members, s.call.innerMembers, s.call.inner, s.call.names = nil, nil, nil, nil
+	s.call.JSON.Trim()
 	return s.size()
 }
 
 // call is what a state is running: one invocation of a program.
 type call struct {
+	bind.Call
 	l       *vm.LState
 	program *program
 	inv     *engine.Invocation
-	host    hostapi.Call // what it may use of hostapi
 	env     *vm.LTable
-	config  vm.LValue // if the program uses it
-	args    []vm.LValue
-	cookies *vm.LTable // of the request, once they were asked for
-	query   *vm.LTable // the request's query, once it was asked for
+	config  vm.LValue  // if the program uses it
 	defined definition // what the chunk has given, if it was run
 	// required is what libraries have given, by their names; nil for one whose chunk runs.
 	required map[string]vm.LValue
 
 	coroutines []*coroutine // that were made
 	resumed    int          // of them, within each other
-
-	members      []member // of the lazy objects that were made
-	innerMembers []member // of the objects in them
-	inner        []innerObject
-	names        []span32 // of the objects that are being decoded
 }
 
 // enter executes the chunk in its environment, and calls the entrypoint if there is
@@ -112,11 +102,11 @@ func (c *call) enter(m *meter) error {
 			}
 		}
 		c.l.Push(fn)
-		for _, arg := range c.args {
+		for _, arg := range c.Args {
 			c.l.Push(arg)
 		}
 	}
-	if err := c.l.PCall(len(c.args), vm.MultRet); err != nil {
+	if err := c.l.PCall(len(c.Args), vm.MultRet); err != nil {
 		return callError(err, m)
 	}
 	if m.reason != running {
@@ -179,15 +169,26 @@ func (c *call) runChunk(m *meter) (entry, onResponse vm.LValue, err error) {
 
 // clear drops everything of the call and keeps the slices' memory.
 func (c *call) clear() {
-	c.program, c.inv, c.env, c.config, c.cookies, c.query = nil, nil, nil, nil, nil, nil
-	c.host, c.defined, c.required = hostapi.Call{}, definition{}, nil
+	c.program, c.inv, c.env, c.config, c.Globals, c.Cookies, c.Query, c.Random = nil, nil, nil, nil, nil, nil, nil, nil
+	c.Host, c.defined, c.required = hostapi.Call{}, definition{}, nil
 	c.coroutines, c.resumed = nil, 0
-	c.names, c.args = c.names[:0], emptied(c.args)
-	c.members, c.innerMembers, c.inner = emptied(c.members), emptied(c.innerMembers), emptied(c.inner)
+	clear(c.Args)
+	c.Args = c.Args[:0]
+	c.JSON.Clear()
 }
 
-// emptied returns s without its elements, and with its memory.
-func emptied[T any](s []T) []T {
-	clear(s)
-	return s[:0]
+// IsRequest implements luajson.Owner, as do the next two.
+func (c *call) IsRequest(t *vm.LTable) bool { return hostlib.IsRequest(&c.Call, t) }
+
+// Derived returns cookies or parameters of the query.
+func (*call) Derived(l *vm.LState, t *vm.LTable, name string) vm.LValue {
+	return hostlib.Derived(l, t, name)
+}
+
+// Stopped returns why the call must end.
+func (c *call) Stopped() *script.Error {
+	if m := meterOf(c.l); m.reason != running {
+		return m.stopError()
+	}
+	return nil
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/bind"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -86,7 +88,7 @@ func moduleDir(t *testing.T, module string) string {
 
 // runUpstream returns how many assertions hold, and what did not go as it should.
 func runUpstream(code []byte) (held int, wrong string) {
-	c, problem := compile.Compile(chunkName, engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))}, sandbox())
+	c, problem := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(strings.ToValidUTF8(string(code), "?"))}, sandbox())
 	if problem != nil {
 		return 0, problem.Message
 	}
@@ -101,12 +103,12 @@ func runUpstream(code []byte) (held int, wrong string) {
 	env := s.call.env
 	env.RawSetString("_G", env)
 	for name, fn := range upstreamFunctions(env) {
-		env.RawSetString(name, builtin(fn))
+		env.RawSetString(name, values.Builtin(fn))
 	}
-	env.RawSetString("assert", builtin(func(l *vm.LState) int {
+	env.RawSetString("assert", values.Builtin(func(l *vm.LState) int {
 		if held++; vm.LVIsFalse(l.Get(1)) {
 			held--
-			lines = append(lines, fmt.Sprint(lineOf(l.Where(1))))
+			lines = append(lines, fmt.Sprint(bind.LineOf(l.Where(1))))
 		}
 		return l.GetTop()
 	}))
@@ -124,7 +126,7 @@ func upstreamFunctions(env *vm.LTable) map[string]vm.LGFunction {
 	return map[string]vm.LGFunction{
 		"print": nothing, "collectgarbage": nothing, "gcinfo": nothing,
 		"loadstring": func(l *vm.LState) int {
-			c, err := compile.Compile(chunkName, engine.Source{Code: []byte(argString(l, 1))}, sandbox())
+			c, err := compile.Compile(compile.ChunkName, engine.Source{Code: []byte(bind.ArgString(l, 1))}, sandbox())
 			if err != nil {
 				l.Push(vm.LNil)
 				l.Push(vm.LString(err.Error()))

@@ -2,6 +2,8 @@ package lua
 
 import (
 	"context"
+	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,4 +184,25 @@ func (w *watchdog) stopGrower(live uint64) bool {
 // least half of it, or too much by itself.
 func explains(made, before, now uint64) bool {
 	return now > before+heapGrowth && (2*made >= now-before || made > heapGrowth)
+}
+
+// heapGrowth is by how much the process's heap may grow while one call runs.
+const heapGrowth = 256 << 20
+
+// heapGauge reads the size of the process's heap.
+type heapGauge struct {
+	sample [1]metrics.Sample
+}
+
+// read returns the bytes of objects on the heap, garbage not yet swept included.
+func (g *heapGauge) read() uint64 {
+	g.sample[0].Name = "/memory/classes/heap/objects:bytes"
+	metrics.Read(g.sample[:])
+	return g.sample[0].Value.Uint64()
+}
+
+// readLive collects garbage first, and is slow for that.
+func (g *heapGauge) readLive() uint64 {
+	runtime.GC()
+	return g.read()
 }

@@ -1,54 +1,21 @@
 package lua
 
 import (
-	"strings"
-
 	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/compile"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/diagnose"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/values"
 	"github.com/scriptorium-dev/scriptorium/engine/lua/vm"
 )
-
-// valueName is what messages call v: its type, save for the values that are
-// userdata to Lua alone.
-func valueName(v vm.LValue) string {
-	if v == vm.LValue(sandbox().null) {
-		return "null"
-	}
-	return typeName(v)
-}
-
-// splitPosition cuts the position off a message of the machine's: it ends
-// with ": ", or is empty.
-func splitPosition(message string) (position, rest string) {
-	after, ok := strings.CutPrefix(message, chunkName+":")
-	if !ok {
-		return "", message
-	}
-	const most = 10 // digits of a line; a script's own message may have any number
-	digits := 0
-	for digits < min(len(after), most) && '0' <= after[digits] && after[digits] <= '9' {
-		digits++
-	}
-	rest, ok = strings.CutPrefix(after[digits:], ": ")
-	if !ok || digits == 0 {
-		return "", message
-	}
-	return message[:len(message)-len(rest)], rest
-}
-
-// named is described for the i-th argument of the builtin that runs, which is an operand of the instruction that called
-// it.
-func named(l *vm.LState, i int) string { return described(l, i, l.Get(i), nil) }
 
 // described returns "field 'execute' (a nil value)" for the i-th operand of an instruction, or "a nil value" if it has no
 // name. The key that it was asked for, if any, is added behind the type.
 func described(l *vm.LState, i int, v, key vm.LValue) string {
-	text, more := "a "+valueName(v)+" value", ""
+	text, more := "a "+values.Name(v)+" value", ""
 	if b, ok := key.(vm.LBool); ok {
 		more = "key '" + b.String() + "'"
 	} else if key != nil {
-		more = "key '" + keyText(key) + "'"
+		more = "key '" + values.KeyText(key) + "'"
 	}
 	if of := diagnose.Operand(l, i, v, callOf(l)); of.Kind != "" {
 		return of.Kind + " '" + hostapi.KeyText(of.Name) + "' (" + text + suffix(", ", more) + ")" + hint(v, of)
@@ -81,12 +48,10 @@ func hint(value vm.LValue, v diagnose.Variable) string {
 	switch {
 	case !vm.IsNil(value):
 	case v.Kind == diagnose.Global:
-		near = diagnose.Nearest(v.Name, sandbox().base)
+		near = NearestGlobal(v.Name)
 	case v.Of != nil && v.Of.Kind == diagnose.Global:
-		if lib, ok := sandbox().base.RawGetString(v.Of.Name).(*vm.LUserData); ok && isLibrary(lib) {
-			if near = diagnose.Nearest(v.Name, lib.Value.(library).members); near != "" {
-				near = v.Of.Name + "." + near
-			}
+		if near = NearestMember(v.Of.Name, v.Name); near != "" {
+			near = v.Of.Name + "." + near
 		}
 	}
 	if near == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/lua"
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -84,7 +85,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %v", statement, err)
 			continue
 		}
-		_, err = run(t, p, "acme")
+		_, err = luatest.Run(t, p, "acme")
 		got := script.AsError(err)
 		if got == nil || got.Kind != script.Script || got.Message != want || got.Line != 2 {
 			t.Errorf("%s: %v (%s), want %s at line 2", statement, err, script.KindOf(err), want)
@@ -97,7 +98,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %v", statement, err)
 			continue
 		}
-		if got, err := run(t, p, "acme"); err != nil || got != quote("script:2: "+want) {
+		if got, err := luatest.Run(t, p, "acme"); err != nil || got != quote("script:2: "+want) {
 			t.Errorf("%s: caught %s, %v, want %s", statement, got, err, want)
 		}
 	}
@@ -115,7 +116,7 @@ func TestNamesOfGlobals(t *testing.T) {
 		`function handle() for i = 1, 3 do pcall(nil) end return missing.a end`: `attempt to index global 'missing' (a nil value, key 'a')`,
 		`function handle(a) local b = a and a.b or a.c return b.d end`:          `attempt to index local 'b' (a nil value, key 'd')`,
 	} {
-		if got := outcome(t, e, source, "", "{}"); !strings.HasPrefix(got, "SCRIPT: "+want) {
+		if got := luatest.Outcome(t, e, source, "", "{}"); !strings.HasPrefix(got, "SCRIPT: "+want) {
 			t.Errorf("%s: %s, want %s", source, got, want)
 		}
 	}
@@ -145,11 +146,11 @@ func TestMessagesOfTimeAndBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = runUnder(t, script.Limits{Timeout: 100 * time.Millisecond, Instructions: script.MaxLimits().Instructions}, p, "acme")
+	_, err = luatest.RunUnder(t, script.Limits{Timeout: 100 * time.Millisecond, Instructions: script.MaxLimits().Instructions}, p, "acme")
 	if want := "the call ran longer than 100ms"; err == nil || script.AsError(err).Message != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
-	_, err = runUnder(t, script.Limits{Timeout: patient, Instructions: 1_000_000}, p, "acme")
+	_, err = luatest.RunUnder(t, script.Limits{Timeout: luatest.Patient, Instructions: 1_000_000}, p, "acme")
 	if want := "the call used up its 1000000 instructions"; err == nil || script.AsError(err).Message != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}

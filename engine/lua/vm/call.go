@@ -14,6 +14,18 @@ func (ls *LState) Call(args, results int) {
 	ls.call(start, args, results, start)
 }
 
+// CallOne is Call for one result, which it returns.
+func (ls *LState) CallOne(args int) LValue {
+	ls.Call(args, 1)
+	return ls.pop()
+}
+
+// Return pushes the only result of a function of Go, which returns what it does.
+func (ls *LState) Return(v LValue) int {
+	ls.Push(v)
+	return 1
+}
+
 // call calls the function in the register start, of which the args follow, and puts the results from returnBase on.
 func (ls *LState) call(start, args, results, returnBase int) {
 	f := ls.enter(start, args, results, returnBase)

@@ -62,7 +62,7 @@ func (ls *LState) execute(last *Frame) {
 				r[a] = v
 				continue
 			}
-			v := ls.member(cf.Fn.Env, string(name), key)
+			v := ls.GetTable(cf.Fn.Env, key)
 			ls.reg[cf.Base+a] = v
 		case glua.OP_GETTABLE:
 			key := rk(r, constants, i.C())

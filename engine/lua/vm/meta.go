@@ -53,41 +53,17 @@ func (ls *LState) callMeta(fn *LFunction, a, b LValue) LValue {
 
 // GetTable returns of[key].
 func (ls *LState) GetTable(of, key LValue) LValue {
-	if name, ok := key.(LString); ok {
-		return ls.member(of, string(name), key)
-	}
+	name, isName := key.(LString)
 	for range maxLoop {
 		t, isTable := of.(*LTable)
 		if isTable {
-			if v := t.get(key); v != nil && !IsNil(v) {
-				return v
+			var v LValue
+			if isName {
+				v = t.name(string(name))
+			} else {
+				v = t.get(key)
 			}
-			if t.Metatable == nil {
-				return LNil
-			}
-		}
-		switch next := ls.metaOf(of, "__index").(type) {
-		case nil:
-			if !isTable {
-				ls.refuse("index", 1, of, key)
-			}
-			return LNil
-		case *LFunction:
-			return ls.callMeta(next, of, key)
-		default:
-			of = next
-		}
-	}
-	ls.RaiseError("loop in gettable")
-	return nil
-}
-
-// member is GetTable for a name, which is also key.
-func (ls *LState) member(of LValue, name string, key LValue) LValue {
-	for range maxLoop {
-		t, isTable := of.(*LTable)
-		if isTable {
-			if v := t.name(name); v != nil {
+			if v != nil && !IsNil(v) {
 				return v
 			}
 			if t.Metatable == nil {

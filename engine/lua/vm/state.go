@@ -21,6 +21,8 @@ type Global struct {
 	Strings *LTable
 	// Number reads a string that is an operand of an operator of numbers; ok is false if it is none.
 	Number func(ls *LState, text LString) (n LNumber, ok bool)
+	// Call is what functions of Go keep of the call.
+	Call any
 	// Describe says what is wrong with an operand of the instruction that is executed, the first or the second: its name
 	// and its type, and the key that it was asked for, unless that is nil.
 	Describe func(ls *LState, operand int, v, key LValue) string
