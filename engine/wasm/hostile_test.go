@@ -170,3 +170,13 @@ func TestClockStandsStill(t *testing.T) {
 	inv.Clock = func() time.Time { return time.Unix(1, 2) }
 	want(t, compile(t, newEngine(t), g.bytes(t), true), inv, "0")
 }
+
+// TestFaultsAreOurs: a module cannot make its own trap look like a fault of the engine.
+func TestFaultsAreOurs(t *testing.T) {
+	g := handle("call 2 i64.const 0")
+	g.funcs = append(g.funcs, fn{export: "(recovered by wazero)", typ: ">", code: "unreachable"})
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	if _, err := run(t, p, invocation()); script.KindOf(err) != script.Script {
+		t.Errorf("got %v (%s), want an error of kind %s", err, script.KindOf(err), script.Script)
+	}
+}
