@@ -97,6 +97,9 @@ func (s *sources) add(name string, content []byte, v0 bool) *script.Error {
 		if s.modules[name] != nil {
 			return script.Errorf(script.Invalid, "source", "the bundle has the file %s twice", clip(name))
 		}
+		if s.bytes += len(content); s.bytes > maxPolicyBytes {
+			return script.Errorf(script.Limit, "source", "the bundle has more than %d KiB of Rego in all its policies", maxPolicyBytes>>10)
+		}
 		m, err := parse(name, content, v0)
 		if err != nil {
 			return err

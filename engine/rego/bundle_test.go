@@ -58,11 +58,13 @@ func TestBundleRefused(t *testing.T) {
 		many[strings.Repeat("x", i+1)] = ""
 	}
 	policy := "package p\n\nallow := true"
+	large := "package q\n" + strings.Repeat("# a comment\n", 15_000) // of which one alone may be there
 	for name, test := range map[string]struct {
 		code []byte
 		kind script.Kind
 	}{
 		"bomb":         {bundle(t, map[string]string{"p.rego": policy, "zeros": strings.Repeat("\x00", 5<<20)}), script.Limit},
+		"policies":     {bundle(t, map[string]string{"p.rego": policy, "q.rego": large, "r.rego": large}), script.Limit},
 		"files":        {bundle(t, many), script.Limit},
 		"no policy":    {bundle(t, map[string]string{"data.json": "{}"}), script.Script},
 		"no archive":   {[]byte{0x1f, 0x8b, 1, 2, 3}, script.Invalid},

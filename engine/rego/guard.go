@@ -23,7 +23,9 @@ const (
 	maxPatches   = 1000 // of json.patch
 	maxRegexWork = 20_000_000
 	maxGlobWork  = 1_000_000
-	maxUnit      = 64 // bytes of a number with a unit
+	maxUnit      = 64       // bytes of a number with a unit
+	maxCompared  = 64 << 20 // pairs of bytes, where a function compares each of one text with each of another
+	maxPairs     = 1 << 20  // pairs of elements, where a function compares each of one list with each of another
 )
 
 // guards refuse operands for which a function of OPA would use time or memory out of proportion to them. Nothing can stop
@@ -41,6 +43,13 @@ var guards = map[string]func(operands []*ast.Term) bool{
 	"replace":                          func(o []*ast.Term) bool { return (len(text(o[0]))+1)*(len(text(o[2]))+1) <= maxText },
 	"strings.replace_n":                func(o []*ast.Term) bool { return replaces(o[0], len(text(o[1]))) },
 	"array.concat":                     func(o []*ast.Term) bool { return length(o[0])+length(o[1]) <= maxElements },
+	"indexof":                          func(o []*ast.Term) bool { return crossed(o[0], o[1]) },
+	"indexof_n":                        func(o []*ast.Term) bool { return crossed(o[0], o[1]) },
+	"trim":                             func(o []*ast.Term) bool { return crossed(o[0], o[1]) },
+	"trim_left":                        func(o []*ast.Term) bool { return crossed(o[0], o[1]) },
+	"trim_right":                       func(o []*ast.Term) bool { return crossed(o[0], o[1]) },
+	"net.cidr_contains_matches":        func(o []*ast.Term) bool { return paired(o[0], o[1]) },
+	"object.subset":                    func(o []*ast.Term) bool { return subsets(o[0], o[1]) },
 	"json.patch":                       func(o []*ast.Term) bool { return length(o[1]) <= maxPatches },
 	"json.marshal_with_options":        func(o []*ast.Term) bool { return indents(o[1]) },
 	"glob.match":                       func(o []*ast.Term) bool { return len(text(o[0]))*(len(text(o[2]))+1) <= maxGlobWork },
@@ -96,6 +105,28 @@ func each(t *ast.Term, visit func(*ast.Term) bool) bool {
 		return !v.Until(func(e *ast.Term) bool { return !visit(e) })
 	case ast.Object:
 		return !v.Until(func(k, e *ast.Term) bool { return !visit(k) || !visit(e) })
+	}
+	return true
+}
+
+// crossed reports whether each byte of a text may be compared with each of the other.
+func crossed(a, b *ast.Term) bool { return len(text(a))*len(text(b)) <= maxCompared }
+
+// paired reports whether each element of a list may be compared with each of the other.
+func paired(a, b *ast.Term) bool { return length(a)*length(b) <= maxPairs }
+
+// subsets reports whether a list may be looked for in another at each place. It is one of what an object may have as
+// well, at the same depth. Sets are looked up by hash.
+func subsets(super, sub *ast.Term) bool {
+	switch a := super.Value.(type) {
+	case *ast.Array:
+		return paired(super, sub)
+	case ast.Object:
+		b, ok := sub.Value.(ast.Object)
+		return !ok || !b.Until(func(k, v *ast.Term) bool {
+			other := a.Get(k)
+			return other != nil && !subsets(other, v)
+		})
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package rego_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,32 @@ func TestGuards(t *testing.T) {
 					t.Errorf("got %.80s, %v, want an error of kind %s", got, err, script.Limit)
 				}
 				t.Logf("%v after %v", err, time.Since(begin))
+			})
+		}
+	}
+}
+
+// TestGuardsOfPairs: functions that look at each part of one operand for each part of the other refuse large ones.
+func TestGuardsOfPairs(t *testing.T) {
+	text := func(s, end string) string { return `"` + strings.Repeat(s, 30_000) + end + `"` }
+	list := func(s, end string) string { return "[" + strings.Repeat(s+",", 4_000) + end + "]" }
+	for name, test := range map[string]struct{ body, input string }{
+		"indexof":    {`decision := indexof(input[0], input[1])`, "[" + text("éé", "") + "," + text("é", "b") + "]"},
+		"indexof_n":  {`decision := indexof_n(input[0], input[1])`, "[" + text("éé", "") + "," + text("é", "b") + "]"},
+		"trim":       {`decision := trim(input[0], input[1])`, "[" + text("é", "") + "," + text("ü", "é") + "]"},
+		"trim_left":  {`decision := trim_left(input[0], input[1])`, "[" + text("é", "") + "," + text("ü", "é") + "]"},
+		"trim_right": {`decision := trim_right(input[0], input[1])`, "[" + text("é", "") + "," + text("ü", "é") + "]"},
+		"networks":   {`decision := net.cidr_contains_matches(input[0], input[1])`, "[" + list(`"10.0.0.0/24"`, `"10.0.0.0/24"`) + "," + list(`"11.0.0.1"`, `"11.0.0.1"`) + "]"},
+		"subset":     {`decision := object.subset(input[0], input[1])`, "[" + list("1,1", "1") + "," + list("1", "2") + "]"},
+		"member":     {`decision := object.subset(input[0], input[1])`, `[{"a":{"b":` + list("1,1", "1") + `}},{"a":{"b":` + list("1", "2") + "}}]"},
+	} {
+		for _, target := range []string{"interpreted", "wasm"} {
+			t.Run(name+"/"+target, func(t *testing.T) {
+				inv := &engine.Invocation{Args: [][]byte{[]byte(test.input)}, Limits: script.Limits{Instructions: 100_000_000, Timeout: 10 * time.Second}}
+				got, err := run(t, source("package p\n"+test.body, target), inv)
+				if kind := script.KindOf(err); kind != script.Limit && (target != "wasm" || kind != script.Timeout) {
+					t.Errorf("got %.80s, %v, want an error of kind %s", got, err, script.Limit)
+				}
 			})
 		}
 	}

@@ -23,6 +23,7 @@ type sources struct {
 	modules map[string]*ast.Module // by file
 	main    *ast.Module            // the module of a source that is no bundle; else nil
 	data    ast.Object
+	bytes   int // of the modules of a bundle, as text
 }
 
 // read parses the source, which is a module or a bundle.

@@ -2,6 +2,7 @@ package wasm_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -169,4 +170,37 @@ func TestClockStandsStill(t *testing.T) {
 	inv := invocation()
 	inv.Clock = func() time.Time { return time.Unix(1, 2) }
 	want(t, compile(t, newEngine(t), g.bytes(t), true), inv, "0")
+}
+
+// TestLinesThatSeemToSayWhy: lines that look like the beginning of a reason are not collected without end. What is kept of
+// them is copied with each line, so that it has to be bounded.
+func TestLinesThatSeemToSayWhy(t *testing.T) {
+	const lines = 30_000
+	text := "panic: because:\nof this:\n" + strings.Repeat(":\n", lines)
+	g := handle(fmt.Sprintf("i32.const 100 i32.const 1000 i32.store 0 i32.const 100 i32.const %d i32.store 4 "+
+		"i32.const 2 i32.const 100 i32.const 1 i32.const 200 call 0 drop unreachable", len(text)))
+	g.imports = []string{"wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32"}
+	g.memory = []byte{0, 2}
+	g.data = map[int]string{1000: text}
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := run(t, p, invocation())
+	runtime.ReadMemStats(&after)
+	if script.KindOf(err) != script.Script || !strings.HasSuffix(err.Error(), "panic: because: of this:") {
+		t.Errorf("got %v, want the first two lines", err)
+	}
+	if made := after.TotalAlloc - before.TotalAlloc; made > 64<<20 {
+		t.Errorf("the call made %d MiB for %d lines", made>>20, lines)
+	}
+}
+
+// TestFaultsAreOurs: a module cannot make its own trap look like a fault of the engine.
+func TestFaultsAreOurs(t *testing.T) {
+	g := handle("call 2 i64.const 0")
+	g.funcs = append(g.funcs, fn{export: "(recovered by wazero)", typ: ">", code: "unreachable"})
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	if _, err := run(t, p, invocation()); script.KindOf(err) != script.Script {
+		t.Errorf("got %v (%s), want an error of kind %s", err, script.KindOf(err), script.Script)
+	}
 }

@@ -224,6 +224,7 @@ func outLevel(fd uint32) engine.Level {
 type output struct {
 	line  []byte
 	panic string // the line with which a language says why the module ends
+	whole bool   // panic has the line that follows, if it needs that
 }
 
 // write logs all lines that are whole, or too long.
@@ -258,8 +259,8 @@ func (o *output) flush(c *sandbox.Call, level engine.Level) {
 		return
 	}
 	switch {
-	case strings.HasSuffix(o.panic, ":"): // Rust says why in the next line
-		o.panic += " " + line
+	case strings.HasSuffix(o.panic, ":") && !o.whole: // Rust says why in the next line, and in no other
+		o.panic, o.whole = o.panic+" "+line, true
 	case o.panic == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.Contains(line, " panicked at ")):
 		o.panic = line
 	}

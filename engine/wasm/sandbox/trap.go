@@ -23,7 +23,9 @@ func (c *Call) ended(err error) error {
 		}
 		return c.failure
 	}
-	if _, ok := errors.AsType[runtime.Error](err); ok || strings.Contains(err.Error(), "(recovered by wazero)") {
+	// Only the first line is wazero's own: the trace below it has names that the module chose.
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if _, ok := errors.AsType[runtime.Error](err); ok || strings.Contains(first, "(recovered by wazero)") {
 		return &script.Error{Kind: script.Internal, Message: "the script met a fault of the engine and was stopped", Err: err}
 	}
 	return c.trap(err.Error())
