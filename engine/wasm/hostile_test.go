@@ -204,3 +204,21 @@ func TestFaultsAreOurs(t *testing.T) {
 		t.Errorf("got %v (%s), want an error of kind %s", err, script.KindOf(err), script.Script)
 	}
 }
+
+// TestFirstMemoryIsCharged: memory that a module begins with costs instructions, as growing does.
+func TestFirstMemoryIsCharged(t *testing.T) {
+	used := func(pages byte, reuse bool) uint64 {
+		g := handle("i32.const 2000 i32.const 48 i32.store8 0 " + give("2000", "1"))
+		g.memory = []byte{0, pages}
+		var used engine.Used
+		inv := invocation()
+		inv.Used, inv.Limits.WasmMemory = &used, 16<<20
+		want(t, compile(t, newEngine(t), g.bytes(t), reuse), inv, "0")
+		return used.Instructions
+	}
+	for _, reuse := range []bool{false, true} {
+		if few, many := used(2, reuse), used(120, reuse); many < few+80*1000 {
+			t.Errorf("reuse %v: a call with 2 pages costs %d instructions, one with 120 costs %d", reuse, few, many)
+		}
+	}
+}

@@ -131,8 +131,20 @@ func testHTTPHostile(t *testing.T, config wasm.Config, reuse bool) {
 func TestHTTPWasmArguments(t *testing.T) {
 	p := compile(t, newEngine(t), httpGuest("i64.const 1").bytes(t), false)
 	for _, args := range [][]string{
-		{}, {`null`}, {`[]`}, {`"x"`}, {`{"path":1}`}, {`{"headers":[]}`}, {`{"headers":{"a":1}}`}, {`{"headers":{"a":null}}`}, {`{"headers":{"a":["b",null,3]}}`},
-		{`{"headers":{"a":"\u0000b"}}`}, {`{"headers":{"\u0000b":"a"}}`}, {`{"headers":{"a":{}}}`}, {`{}`, `{}`}, {`{`},
+		{},
+		{`null`},
+		{`[]`},
+		{`"x"`},
+		{`{"path":1}`},
+		{`{"headers":[]}`},
+		{`{"headers":{"a":1}}`},
+		{`{"headers":{"a":null}}`},
+		{`{"headers":{"a":["b",null,3]}}`},
+		{`{"headers":{"a":"\u0000b"}}`},
+		{`{"headers":{"\u0000b":"a"}}`},
+		{`{"headers":{"a":{}}}`},
+		{`{}`, `{}`},
+		{`{`},
 	} {
 		if got, err := run(t, p, invocation(args...)); script.KindOf(err) != script.Invalid {
 			t.Errorf("%q: %s, %v", args, got, err)

@@ -172,7 +172,7 @@ func setURI(g *guest) {
 	g.early("the URI of the request")
 	text := g.read(g.stack[0], g.stack[1], g.most)
 	g.hold(g.Call, 2*len(text)) // as it was set, and as it is sent
-	if err := g.Exchange.setURI(text); err != nil {
+	if err := g.setURI(text); err != nil {
 		g.refuse(err.Error())
 	}
 }

@@ -103,7 +103,14 @@ func (e *emitter) enter(frame int32) {
 	e.indexed(opGlobalSet, e.p.stack())
 	e.indexed(opGlobalGet, e.p.stack())
 	e.constant32(0)
-	e.op(opI32LtS, opIf, typeEmpty, opUnreachable, opEnd)
+	e.op(opI32LtS, opIf, typeEmpty)
+	// The host may give more stack. The instructions that are left are in the global here.
+	e.indexed(opGlobalGet, e.p.gas())
+	e.indexed(opCall, e.p.refill())
+	e.indexed(opGlobalSet, e.p.gas())
+	e.indexed(opGlobalGet, e.p.stack())
+	e.constant32(0)
+	e.op(opI32LtS, opIf, typeEmpty, opUnreachable, opEnd, opEnd)
 }
 
 // wrap begins a block around the body, so that all ways out of it lead to its end.

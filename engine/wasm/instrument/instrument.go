@@ -19,8 +19,9 @@
 // # Depth of calls
 //
 // A mutable i32 global, exported as StackName, holds how many bytes of stack calls may still take. Each function that
-// can call others subtracts an estimate of its frame on entry and adds it on return. Below zero the module executes
-// unreachable. The host tells this trap from others by the global, which is then below zero.
+// can call others subtracts an estimate of its frame on entry and adds it on return. Below zero it calls the refill
+// function, which may raise the global. If it is below zero still, the module executes unreachable. The host tells this
+// trap from others by the global.
 //
 // After a trap both globals are undefined: set them before the instance is called again.
 package instrument

@@ -126,8 +126,9 @@ func mutable(mod api.Module, name string) api.MutableGlobal {
 }
 
 // settle gives instructions for those that are left, a negative number if more were used than there were. It
-// ends the call if there are none.
+// ends the call if there are none. It gives stack, too, if there is none left.
 func (c *Call) settle(left int64) int64 {
+	c.instance.deepen()
 	if err := c.look(); err != nil {
 		c.gas.Set(uint64(left))
 		c.Fail(err)

@@ -27,6 +27,7 @@ type instance struct {
 	image     *image               // what it is reset to; nil if it is for one call
 	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
 	outside   bool                 // Initialize has used what is of its call
+	deep      bool                 // the call has had all of the stack
 	mark      uint64               // see Call.Mark
 	call      Call
 
@@ -52,7 +53,10 @@ func (i *instance) bytes() int {
 
 const (
 	instanceBytes = 8 << 10
-	functionBytes = 12 << 10 // wazero keeps a stack for each function that is called from outside
+	functionBytes = 40 << 10 // wazero keeps a stack for each function that is called from outside
+	// shallow is how much stack a call begins with, as the frames are estimated. An instance whose call needs more
+	// does not keep its stacks.
+	shallow = 8 << 10
 )
 
 // take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
@@ -140,8 +144,15 @@ func (i *instance) instantiate() error {
 	if c.module == nil { // else a start function has got its instructions by refill
 		c.attach(i)
 	}
+	c.Charge(int(max(m.pages, freePages)-freePages) * pageCost)
 	return nil
 }
+
+// A page of memory that a module begins with costs as many instructions as one that it grows by, but for the first 2 MiB.
+const (
+	freePages = 32
+	pageCost  = 1 << 10
+)
 
 // moduleConfig is the same for all: no name, no start functions, no files. Nobody reads the source of random numbers: the
 // default one takes 10 µs to make.
@@ -153,7 +164,16 @@ func (c *Call) attach(i *instance) {
 	n := min(c.later, c.slice())
 	c.later -= n
 	c.gas.Set(uint64(n))
-	i.stack.Set(uint64(uint32(i.of.source.Module.Stack)))
+	i.stack.Set(uint64(min(shallow, i.of.source.Module.Stack)))
+}
+
+// deepen gives a call the rest of the stack when it first needs that.
+func (i *instance) deepen() {
+	if i.stack == nil || i.deep || int32(i.stack.Get()) >= 0 {
+		return
+	}
+	i.deep = true
+	i.stack.Set(uint64(uint32(int32(i.stack.Get()) + max(i.of.source.Module.Stack-shallow, 0))))
 }
 
 // function returns an exported function, nil if there is none.
@@ -200,6 +220,10 @@ func (m *Module) give(i *instance) bool {
 		i.globals, i.outside, i.mark = i.globals[:0], false, 0
 	case !i.reset():
 		return false
+	}
+	if i.deep {
+		clear(i.functions)
+		i.deep = false
 	}
 	return m.sandbox.pool.put(i)
 }
