@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/hex"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,20 @@ func TestBundle(t *testing.T) {
 		if got, err := run(t, src, &engine.Invocation{}); err != nil || got != "42" {
 			t.Errorf("%s: got %s, %v, want 42", target, got, err)
 		}
+	}
+}
+
+// TestLargeBundle: a bundle may be larger than a source that people write.
+func TestLargeBundle(t *testing.T) {
+	noise := make([]byte, script.MaxSourceBytes)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	src := source("", "interpreted")
+	src.Code = bundle(t, map[string]string{"p.rego": "package p\n\nallow := data.key != \"\"", "data.json": `{"key":"` + hex.EncodeToString(noise) + `"}`})
+	if src.Entrypoint = "p/allow"; len(src.Code) <= script.MaxSourceBytes {
+		t.Fatalf("the bundle has %d bytes", len(src.Code))
+	}
+	if got, err := run(t, src, &engine.Invocation{}); err != nil || got != "true" {
+		t.Errorf("got %s, %v", got, err)
 	}
 }
 

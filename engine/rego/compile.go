@@ -45,8 +45,8 @@ func compile(src engine.Source) (p *policy, err *script.Error) {
 			err.Err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	if len(src.Code) > script.MaxSourceBytes {
-		return nil, script.Errorf(script.Limit, "source", "the source has more than %d bytes", script.MaxSourceBytes)
+	if most := script.MaxSource(script.EngineRego, src.Code); len(src.Code) > most {
+		return nil, script.Errorf(script.Limit, "source", "the source has more than %d bytes", most)
 	}
 	if invalid := src.Runtime.Validate("", script.EngineRego); invalid != nil {
 		return nil, script.AsError(invalid)
