@@ -92,7 +92,7 @@ VERIFIED := ./internal/docs/prose
 # scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
-HEAVY := ./internal/scriptorium ./engine/lua ./agent/admission ./registry/rpc ./internal/sim ./registry/rollout
+HEAVY := ./internal/scriptorium ./engine/lua ./engine/lua/hostlib ./agent/admission ./registry/rpc ./internal/sim ./registry/rollout
 HEAVY_TESTS := TestSameVersion|TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestClocksOfProcesses|TestRepairsWhileFrozen|TestARestoreInAFreeze|TestAPassThatIsOld|TestASystemThatIsSlow|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate|TestNoAnswerWithoutARecord
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors

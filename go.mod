@@ -61,6 +61,7 @@ require (
 
 require (
 	github.com/grafana/grafana-foundation-sdk/go v0.0.22
+	github.com/http-wasm/http-wasm-guest-tinygo v0.4.0
 	github.com/http-wasm/http-wasm-host-go v0.7.0
 	github.com/invopop/jsonschema v0.13.0
 	github.com/open-policy-agent/opa v1.22.3

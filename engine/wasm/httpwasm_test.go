@@ -7,29 +7,37 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/http-wasm/http-wasm-guest-tinygo/handler/api" // so that go.mod has the modules that the tests run
+
 	"github.com/scriptorium-dev/scriptorium/agent/gateway/decision"
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// httpModule is what the ABI's own host is tested with.
-const httpModule = "github.com/http-wasm/http-wasm-host-go"
+// The modules of Go with the ABI's own host, and with what its authors built by TinyGo.
+const (
+	hostModule  = "github.com/http-wasm/http-wasm-host-go"
+	guestModule = "github.com/http-wasm/http-wasm-guest-tinygo"
+)
 
-// httpExample reads a file of httpModule, or of testdata/httpwasm.
+// httpExample reads a file of hostModule, or that of guestModule's example with the name if there is no dir.
 func httpExample(tb testing.TB, dir, name string) []byte {
 	tb.Helper()
-	folder := "testdata/httpwasm"
-	if dir != "" {
-		cmd := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", httpModule)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			tb.Fatalf("go list: %v", err)
-		}
-		folder = filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(dir))
+	from, path := hostModule, filepath.Join(filepath.FromSlash(dir), name+".wasm")
+	if dir == "" {
+		from, path = guestModule, filepath.Join("internal", "test", "testdata", "e2e", "tinygo", name, "main.wasm")
 	}
-	code, err := os.ReadFile(filepath.Join(folder, name+".wasm"))
+	if dir == "" && name == "router" {
+		path = filepath.Join("examples", name, "main.wasm")
+	}
+	cmd := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", from)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		tb.Fatalf("go list: %v", err)
+	}
+	code, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), path))
 	if err != nil {
 		tb.Fatal(err)
 	}
