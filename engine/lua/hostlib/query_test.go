@@ -1,11 +1,11 @@
 package hostlib_test
 
 import (
-	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
-
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/engine/lua/luatest"
 )
 
 // withQuery returns a request as gateways send it, with the query.
