@@ -87,7 +87,7 @@ func (s *shop) bundle(n int) (reference string, bytes []byte) {
 func (s *shop) manifest(reference string) string {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "route.yaml")
-	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route}\nspec:\n  tenantId: acme\n  runtime: rego\n  entrypoint: acme/route/decision\n  artifact: " + reference + "\n"
+	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: Script\nmetadata: {name: route}\nspec:\n  tenantId: acme\n  runtime: rego\n  entrypoint: acme/route/decision\n  artifact: " + reference + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}

@@ -143,8 +143,6 @@ func invalidScriptTenants() []invalid {
 		{what: "memory in words", spec: "{memory: lots}", want: []string{"spec.memory"}},
 		{what: "no values", spec: "{values: 0}", want: []string{"spec.values", "must be above 0 and up to 256Mi"}},
 		{what: "many values", spec: "{values: 257Mi}", want: []string{"spec.values", "must be above 0 and up to 256Mi"}},
-		{what: "another runtime", spec: "{tenantId: acme, runtime: wasm, script: cmV0dXJuIDE=}", want: []string{"spec.runtime", "set kind to Script"}},
-		{what: "unknown runtime", spec: "{tenantId: acme, runtime: js, source: return 1}", want: []string{"spec.runtime", `"lua", "wasm", "rego"`}},
 		{what: "unknown field", spec: "{namespace: shop}", want: []string{`unknown field "spec.namespace"`}},
 	}
 	table = append(table, out("concurrency", 1, 1024, "{concurrency: %v}")...)
@@ -196,7 +194,7 @@ func or(s, other string) string {
 func TestKubectlApplySaysIt(t *testing.T) {
 	namespace := env.Namespace(t, "kubectl", nil)
 	for spec, want := range map[string]string{
-		"{tenantId: acme}":                                 "spec: Invalid value: exactly one of script and source must be set",
+		"{tenantId: acme}":                                 "spec: Invalid value: exactly one of script, source and artifact must be set",
 		"{tenantId: Acme, source: return 1}":               "spec.tenantId: Invalid value",
 		"{tenantId: acme, source: return 1, sourc: x}":     `unknown field "spec.sourc"`,
 		"{tenantId: acme, script: 'print(1)'}":             "is not base64: write the plain text to spec.source instead",

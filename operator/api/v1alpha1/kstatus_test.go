@@ -50,7 +50,7 @@ func isUnobserved(t *testing.T, u *unstructured.Unstructured) {
 func get(t *testing.T, kind, namespace, name string) *unstructured.Unstructured {
 	t.Helper()
 	u := object(t, fmt.Sprintf(templates[kind], name))
-	if kind == "LuaScript" {
+	if kind != "ScriptTenant" {
 		u.SetNamespace(namespace)
 	}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
