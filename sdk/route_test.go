@@ -16,7 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/sdkbuild"
 )
 
-// config is that of examples/scripts/route.yaml.
+// config is the config of examples/scripts/route.yaml.
 const config = `{"default":"web","beta":"web-beta","routes":[
 	{"prefix":"/api/cart","upstream":"cart"},{"prefix":"/api","upstream":"api"},{"prefix":"/static","upstream":"cdn"}]}`
 

@@ -82,7 +82,7 @@ func (s *sizes) body(b ast.Body) {
 }
 
 // call returns the size of what a call works on. What a function of OPA returns has a type of its own, and what a function of
-// the policy returns has that of the function. With = a variable may get the value of the other side.
+// the policy returns has the type of the function. With = a variable may get the value of the other side.
 func (s *sizes) call(terms []*ast.Term) int {
 	n := 1
 	for _, t := range terms[1:] {

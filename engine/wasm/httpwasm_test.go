@@ -21,7 +21,7 @@ const (
 	guestModule = "github.com/http-wasm/http-wasm-guest-tinygo"
 )
 
-// httpExample reads a file of hostModule, or that of guestModule's example with the name if there is no dir.
+// httpExample reads a file of hostModule, or without dir the guestModule's example with the name.
 func httpExample(tb testing.TB, dir, name string) []byte {
 	tb.Helper()
 	from, path := hostModule, filepath.Join(filepath.FromSlash(dir), name+".wasm")

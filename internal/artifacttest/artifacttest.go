@@ -32,7 +32,7 @@ import (
 // Registry is a real one, on loopback and without TLS.
 type Registry struct {
 	Host string // and its port
-	// User and Password are who may pull and push; "" for everybody.
+	// User and Password have to be given to pull and push; "" asks for none.
 	User, Password string
 
 	stop func()

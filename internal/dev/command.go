@@ -52,7 +52,7 @@ The next start continues with what is in the state folder.`,
 	flags.StringVar(&cfg.Scripts, "scripts", DefaultScripts, "folder of manifests")
 	flags.StringVar(&cfg.State, "state", DefaultState, "folder that everything is kept in")
 	flags.IntVar(&cfg.Agents, "agents", 3, "how many agents there are")
-	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask, as that of registryd --gates")
+	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask, as for registryd --gates")
 	cfg.Artifacts.AddFlags(flags)
 	cfg.Debug.AddFlags(flags)
 	logging.AddFlags(flags)

@@ -30,7 +30,7 @@ type Config struct {
 	Scripts   string // folder of manifests
 	State     string // folder that everything is kept in
 	Agents    int
-	Gates     string              // file, as that of registryd --gates; "" for none
+	Gates     string              // file, as for registryd --gates; "" for none
 	Artifacts registryd.Artifacts // that publishes may name
 	Workers   []string            // see local.WithWorkers
 	Out       io.Writer

@@ -134,7 +134,7 @@ func (s *candidate) contestant(ctx context.Context, set *engines.Set, compiles i
 	return c, err
 }
 
-// check compares the answer with that of the others, and returns the call.
+// check compares the answer with the others, and returns the call.
 func (s *candidate) check(ctx context.Context, c *contestant, program engine.Program, answers map[string]any) (func(context.Context) error, error) {
 	inv, res := invocation(s.task), &engine.Result{}
 	inv.Used = &engine.Used{}
@@ -149,7 +149,7 @@ func (s *candidate) check(ctx context.Context, c *contestant, program engine.Pro
 	if want, ok := answers[s.task]; !ok {
 		answers[s.task] = got
 	} else if !reflect.DeepEqual(got, want) {
-		return nil, fmt.Errorf("the answer is %v, that of the others %v", got, want)
+		return nil, fmt.Errorf("the answer is %v, and the others answer %v", got, want)
 	}
 	inv.Used = nil
 	return func(ctx context.Context) error {

@@ -61,7 +61,7 @@ type Fetcher struct {
 	room        chan struct{}
 }
 
-// key is of an artifact: a digest names one content in all repositories, but who may read it differs between them.
+// key is of an artifact: a digest names one content in all repositories, but the right to read it differs between them.
 type key struct{ reference, engine string }
 
 type fetched struct {

@@ -137,7 +137,7 @@ func RunCases(t *testing.T, newHost func() *enginetest.Host, cases []Case) {
 	}
 }
 
-// Evaluate runs body as that of handle(a, b), unless it defines one itself.
+// Evaluate runs body as the body of handle(a, b), unless it defines handle itself.
 func Evaluate(t *testing.T, e engine.Engine, inv *engine.Invocation, body string, args ...string) (string, error) {
 	t.Helper()
 	if !strings.Contains(body, "function handle") {

@@ -20,7 +20,7 @@ type Control interface {
 	GoesOn() bool
 	// Stopped returns what scripts see as the reason why it may not.
 	Stopped() string
-	// SettleMemory is told that Memory is below 0. It may stop the call.
+	// SettleMemory runs when Memory is below 0. It may stop the call.
 	SettleMemory()
 }
 

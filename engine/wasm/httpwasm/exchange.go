@@ -143,7 +143,7 @@ func texts(value []byte) (values []string, ok bool) {
 // another call.
 func (x *Exchange) Rehearsing() bool { return x.late && !x.after }
 
-// answered makes the response that of the upstream. What the guest made of one before has been decided by then.
+// answered takes the response of the upstream. What the guest made of one before has been decided by then.
 func (x *Exchange) answered() {
 	x.after = true
 	x.response = newHeaders(x.upstream.headers)

@@ -241,7 +241,7 @@ func (p *parser) finish() {
 	case p.bodies != len(p.funcTypes)-p.imports:
 		r.fail("there are %d bodies of %d functions", p.bodies, len(p.funcTypes)-p.imports)
 	case p.dataCount >= 0 && int(p.dataCount) != p.data:
-		r.fail("there are %d data segments, and are to be %d", p.data, p.dataCount)
+		r.fail("there are %d data segments, and the module announces %d", p.data, p.dataCount)
 	}
 	if r.err != nil {
 		return

@@ -122,7 +122,7 @@ func (r *reader) count(what string, size, limit int) int {
 		r.limit("there are %d %s: at most %d are allowed", n, what, limit)
 	}
 	if r.err == nil && n > r.left()/size {
-		r.fail("there are to be %d %s, and only %d bytes are left", n, what, r.left())
+		r.fail("it announces %d %s, and only %d bytes are left", n, what, r.left())
 	}
 	if r.err != nil {
 		return 0

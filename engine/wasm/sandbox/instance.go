@@ -25,7 +25,7 @@ type instance struct {
 	globals   []api.MutableGlobal
 	writes    [2]api.MutableGlobal // which blocks of memory were written to; nil if nothing tells
 	image     *image               // what it is reset to; nil if it is for one call
-	recycle   bool                 // memory is that of the module's base when the call is over, and can serve the next one
+	recycle   bool                 // memory is reset to the module's base when the call is over, and can serve the next one
 	outside   bool                 // Initialize has used what is of its call
 	deep      bool                 // the call has had all of the stack
 	mark      uint64               // see Call.Mark

@@ -1,4 +1,4 @@
-// Package sandbox runs functions of WebAssembly modules for tenants who may be hostile. It is the only
+// Package sandbox runs functions of WebAssembly modules for tenants that can be hostile. It is the only
 // owner of wazero. Its callers say what a module may import and what a call does; the sandbox meters,
 // bounds and resets.
 //

@@ -49,7 +49,7 @@ type LuaScriptList struct {
 	Items []LuaScript `json:"items"`
 }
 
-// LuaScriptSpec is what a script is: that of a Script, and of a LuaScript.
+// LuaScriptSpec is what a script is. A Script and a LuaScript have the same one.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.script) ? 1 : 0) + (has(self.source) ? 1 : 0) + (has(self.artifact) ? 1 : 0) == 1",message="exactly one of script, source and artifact must be set"
 type LuaScriptSpec struct {
@@ -187,7 +187,7 @@ type WasmOptions struct {
 
 // RegoOptions are options of a policy.
 type RegoOptions struct {
-	// The form of the input document: envoy is that of Envoy's external authorization. The argument
+	// The form of the input document: envoy stands for the form of Envoy's external authorization. The argument
 	// as it is unless set.
 	// +optional
 	// +kubebuilder:validation:Enum=envoy
