@@ -149,7 +149,7 @@ func (s *suite) testClose(t *testing.T) {
 	spin := s.compile(t, e, s.Spin, Entrypoint)
 	inv := invocation()
 	inv.Limits = unbounded()
-	inv.Limits.Timeout = 50 * time.Millisecond
+	inv.Limits.Timeout = 20 * time.Millisecond
 	ended := make(chan error)
 	go func() {
 		var res engine.Result

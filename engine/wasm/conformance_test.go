@@ -1,6 +1,7 @@
 package wasm_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
@@ -29,8 +30,10 @@ func dialect(tb testing.TB) enginetest.Dialect {
 		global.get 1 i32.const 1 i32.add global.set 1
 		i32.const 100 global.get 1 i32.const 48 i32.add i32.store8 0 ` + give("100", "1"))
 	count.globals = append(count.globals, "i32 0")
+	// Divisions that wait for each other: machine code would use up all instructions within the tests' timeouts otherwise.
+	spin := "loop t i32.const 200 i32.const 200 i32.load 0 " + strings.Repeat("i32.const 7 i32.div_u ", 8) + "i32.store 0 br 0 end"
 	load := handle(echo)
-	load.funcs = append(load.funcs, fn{typ: ">", code: "loop t br 0 end"})
+	load.funcs = append(load.funcs, fn{typ: ">", code: spin})
 	load.start = 2
 	return enginetest.Dialect{
 		Name: "wasm", OneArgument: true, Opaque: true,
@@ -42,7 +45,7 @@ func dialect(tb testing.TB) enginetest.Dialect {
 			i32.const 20000 i32.const 1000 call 0 i64.extend_i32_u i64.const 20000 i64.const 32 i64.shl i64.or`, nil),
 		Fail: with("scriptorium fail i32 i32 >", "i32.const 100 i32.const 4 call 0 i64.const 0", map[int]string{100: "boom"}),
 
-		Spin:     with("", "loop t br 0 end i64.const 0", nil),
+		Spin:     with("", spin+" i64.const 0", nil),
 		Recurse:  with("", "local.get 0 local.get 1 call 1", nil),
 		SpinLoad: text(load),
 

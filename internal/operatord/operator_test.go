@@ -159,7 +159,11 @@ func TestOperators(t *testing.T) {
 		})
 	}
 	converges("one", "function handle() return 1 end")
-	_, metrics := first.get(t, "/metrics")
+	var metrics string
+	eventually(t, "the metrics say that it converged", func() bool { // they do soon after the status
+		_, metrics = first.get(t, "/metrics")
+		return strings.Contains(metrics, "scriptorium_operator_converged_seconds_count 1")
+	})
 	for _, line := range []string{
 		"scriptorium_operator_leader 1", "scriptorium_operator_fleet_watch_live 1", "scriptorium_operator_converged_seconds_count 1",
 		`scriptorium_operator_registry_requests_total{outcome="ok",request="publish"} 1`,
