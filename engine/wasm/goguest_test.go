@@ -37,9 +37,6 @@ func goInvocation(arg string) *engine.Invocation {
 }
 
 func TestGoGuest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs a run without -short, which CI makes: it builds a module of 3 MB")
-	}
 	code := goGuest(t)
 	e := newEngine(t)
 	for _, reuse := range []bool{false, true} {
