@@ -24,11 +24,10 @@ const (
 // program is a compiled module.
 type program struct {
 	module     *sandbox.Module
-	entrypoint string
-	http       bool // it is one of http-wasm
 	onResponse bool
 	reuse      bool
-	body       sandbox.Body
+	answer     sandbox.Body // by the contract that the module keeps to
+	body       sandbox.Body // call, which would be a new value for each call
 }
 
 // OnResponse is engine.Program's.
@@ -85,11 +84,8 @@ func (p *program) call(c *sandbox.Call, res *engine.Result) error {
 // null is the argument of a call without.
 var null = []byte("null")
 
-// answer passes the argument, calls the function and takes the result.
-func (p *program) answer(c *sandbox.Call, res *engine.Result) error {
-	if p.http {
-		return exchange(c, res)
-	}
+// handle passes the argument, calls the function and takes the result.
+func (p *program) handle(c *sandbox.Call, res *engine.Result) error {
 	function := entry
 	if c.Inv.OnResponse {
 		if function = onResponse; !p.onResponse {

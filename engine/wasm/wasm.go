@@ -55,8 +55,10 @@ func (e *Engine) Compile(src engine.Source) (engine.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{module: m, entrypoint: src.Entrypoint, http: http, reuse: src.Runtime.Wasm.Reuse}
-	p.onResponse = http || guest.Functions[onResponse] != ""
+	p := &program{module: m, reuse: src.Runtime.Wasm.Reuse, onResponse: http || guest.Functions[onResponse] != ""}
+	if p.answer = p.handle; http {
+		p.answer = exchange
+	}
 	p.body = p.call
 	return p, nil
 }
