@@ -164,6 +164,11 @@ func SmallStacks() error {
 	if err := setLimit(unix.RLIMIT_STACK, threadStack); err != nil {
 		return err
 	}
+	// The thread that executes becomes the main thread, and only the main thread has the signal that Attributes asks for.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the agent: %w", err)
+	}
 	return fmt.Errorf("execute this program anew: %w", unix.Exec(Executable, os.Args, os.Environ()))
 }
 
