@@ -1,6 +1,9 @@
 package rego
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -26,9 +29,105 @@ func (s sources) bounded() *script.Error {
 		if len(path) < 2 {
 			continue
 		}
-		if name, _ := path[1].Value.(ast.String); name == valuesDocument || name == configDocument {
+		if name, _ := path[1].Value.(ast.String); ownDocument(string(name)) {
 			return at(script.Errorf(script.Script, "", "the name of a package cannot begin with %s: data.%[1]s is a document of the engine", string(name)), m.Package.Location)
 		}
 	}
+	if e := boundBodies(s.modules); e != nil {
+		return compileError(e)
+	}
 	return nil
+}
+
+// The stages of the compiler that bound what the stages after them cost.
+var (
+	bodiesStage  = ast.CompilerStageDefinition{Name: "BoundBodies", MetricName: "bound_bodies", Stage: func(c *ast.Compiler) *ast.Error { return boundBodies(c.Modules) }}
+	typesStage   = ast.CompilerStageDefinition{Name: "BoundTypes", MetricName: "bound_types", Stage: boundTypes}
+	indexesStage = ast.CompilerStageDefinition{Name: "BoundIndexes", MetricName: "bound_indexes", Stage: boundIndexes}
+)
+
+// newCompiler returns a compiler that refuses what would cost it too much.
+func newCompiler() *ast.Compiler {
+	//nolint:staticcheck // capabilities would name the guards to authors
+	return ast.NewCompiler().WithBuiltins(declarations(guarded())).WithStageAfterID(ast.StageRewriteWithValues, bodiesStage).
+		WithStageAfterID(ast.StageCheckRecursion, typesStage).WithStageAfterID(ast.StageCheckRecursion, indexesStage)
+}
+
+// The messages of the stages, which are errors of the kind Limit.
+const (
+	errBodies  = "the bodies of the rules have too many expressions: split the longest into rules"
+	errTypes   = "the rule's value has too many parts, counting those of the rules that it refers to: split it"
+	errIndexes = "the rules of this name refer to too many different values: give those that have little in common different names"
+)
+
+// boundBodies bounds the work of putting expressions in order. To find the next expression the compiler looks at all terms of
+// all that are left.
+func boundBodies(modules map[string]*ast.Module) *ast.Error {
+	work := 0
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
+		var long *ast.Error
+		ast.WalkBodies(modules[file], func(b ast.Body) bool {
+			terms := 0
+			ast.WalkTerms(b, func(*ast.Term) bool {
+				terms++
+				return false
+			})
+			if work += len(b) * len(b) * terms; work > maxBodyWork && long == nil {
+				long = ast.NewError(ast.CompileErr, b.Loc(), "%s", errBodies)
+			}
+			return long != nil
+		})
+		if long != nil {
+			return long
+		}
+	}
+	return nil
+}
+
+// boundIndexes bounds the indexes of rules.
+func boundIndexes(c *ast.Compiler) *ast.Error {
+	if nodes, largest := indexesOf(c); nodes > maxIndexNodes {
+		return ast.NewError(ast.CompileErr, largest.Location, "%s", errIndexes)
+	}
+	return nil
+}
+
+// indexesOf estimates how many nodes the indexes of a policy have at most, and returns the first rule of the largest.
+func indexesOf(c *ast.Compiler) (nodes int, largest *ast.Rule) {
+	most := 0
+	c.RuleTree.DepthFirst(func(node *ast.TreeNode) bool {
+		rules, whole := node.Values, false
+		if slices.ContainsFunc(rules, func(r *ast.Rule) bool { return !r.Head.Ref().IsGround() }) {
+			rules, whole = nil, true // one index has the rules below, too
+			node.DepthFirst(func(below *ast.TreeNode) bool {
+				rules = append(rules, below.Values...)
+				return false
+			})
+		}
+		n := indexNodes(rules)
+		nodes += n
+		if n > most {
+			most, largest = n, rules[0]
+		}
+		return whole
+	})
+	return nodes, largest
+}
+
+// indexNodes estimates how many nodes the index of rules has at most: the path of each rule may have one for each reference in
+// any of them.
+func indexNodes(rules []*ast.Rule) int {
+	refs, branches := map[string]bool{}, 0
+	for _, r := range rules {
+		for ; r != nil; r = r.Else {
+			branches++
+			ast.WalkRefs(r.Body, func(ref ast.Ref) bool {
+				if ref.HasPrefix(ast.InputRootRef) || ref.HasPrefix(ast.DefaultRootRef) {
+					refs[ref.String()] = true
+				}
+				return false
+			})
+		}
+	}
+	return branches * (1 + len(refs))
 }

@@ -148,9 +148,9 @@ func (s *sources) addData(name string, content []byte) *script.Error {
 	if !ok {
 		return script.Errorf(script.Invalid, "source", "%s is not a JSON object", clip(name))
 	}
-	for _, own := range []string{valuesDocument, configDocument} {
-		if o.Get(ast.InternedTerm(own)) != nil {
-			return script.Errorf(script.Script, "source", "%s has the member %s: data.%[2]s is a document of the engine", clip(name), own)
+	for _, key := range o.Keys() {
+		if own, _ := key.Value.(ast.String); ownDocument(string(own)) {
+			return script.Errorf(script.Script, "source", "%s has the member %s: data.%[2]s is a document of the engine", clip(name), string(own))
 		}
 	}
 	merged, ok := s.data.Merge(o)

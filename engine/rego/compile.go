@@ -91,10 +91,7 @@ func (s sources) compile(v0 bool) (*ast.Compiler, *script.Error) {
 	if v0 {
 		version = ast.RegoV0
 	}
-	//nolint:staticcheck // capabilities would name the guards to authors
-	c := ast.NewCompiler().WithCapabilities(capabilitiesOf(v0)).WithDefaultRegoVersion(version).WithEnablePrintStatements(true).
-		WithBuiltins(declarations(guarded())).
-		WithStageAfterID(ast.StageCheckRecursion, boundTypes)
+	c := newCompiler().WithCapabilities(capabilitiesOf(v0)).WithDefaultRegoVersion(version).WithEnablePrintStatements(true)
 	c.SetErrorLimit(maxErrors)
 	if c.Compile(s.modules); c.Failed() {
 		return nil, compileError(c.Errors)

@@ -46,7 +46,8 @@ func compileError(err error) *script.Error {
 	if strings.Contains(first.Message, ast.ErrMaxParsingRecursionDepthExceeded.Error()) {
 		kind, message = script.Limit, fmt.Sprintf("the source is nested deeper than %d: split the expression", maxNesting)
 	}
-	if first.Message == errTypeSize {
+	switch first.Message {
+	case errBodies, errTypes, errIndexes:
 		kind = script.Limit
 	}
 	return at(script.Errorf(kind, "", "%s", message), first.Location)
@@ -76,7 +77,7 @@ func (m *meter) runError(err error) *script.Error {
 	if !ok || e.Code == topdown.InternalErr {
 		return &script.Error{Kind: script.Internal, Message: "the evaluation of the policy failed", Err: err}
 	}
-	return at(script.Errorf(script.Script, "", "%s", clip(e.Message)), e.Location)
+	return at(script.Errorf(script.Script, "", "%s", clip(writtenNames.Replace(e.Message))), e.Location)
 }
 
 // clip returns the beginning of a text that OPA made, which may have parts of a tenant's source in it.

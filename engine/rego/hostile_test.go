@@ -55,6 +55,9 @@ func hostile(size int) map[string]string {
 		"unsafe":             p + "allow if {\n" + number("x%d == y%d\n") + "}",
 		"variables":          p + "allow if {\nx0 := 1\n" + number("x%[2]d := x%[1]d\n") + "}",
 		"reversed":           p + "allow if {\n" + reversed(size) + "}",
+		"unified":            p + "allow if {\n" + number("x%d = x%d\n") + fmt.Sprintf("x%d = 1\n}", size/8),
+		"everies":            p + "allow if {\n" + number("every x in input.y%d { x > %d }\n") + "}",
+		"prints":             p + "allow if {\n" + number("print(input.x%d, %d)\n") + "}",
 		"somes":              p + "allow if {\nsome " + number("a%d, b%d, ") + "z\n}",
 		"literal":            p + "allow := [" + repeat("1,") + "1]",
 		"object":             p + "allow := {" + number(`"k%d":%d,`) + `"z":1}`,
@@ -112,5 +115,37 @@ func TestHostileSources(t *testing.T) {
 			}
 			t.Logf("%s: %v, %d KiB: %.150v", name, took, (after.TotalAlloc-before.TotalAlloc)>>10, err)
 		})
+	}
+}
+
+// TestHostileIndexes: rules of one name that have nothing in common are refused, or the size of the program is the truth.
+func TestHostileIndexes(t *testing.T) {
+	for _, n := range []int{200, 1000} {
+		var b strings.Builder
+		b.WriteString("package acme.p\n")
+		for i := range n {
+			fmt.Fprintf(&b, "decision if { input.y == %d\n", i)
+			for j := range 6 {
+				fmt.Fprintf(&b, "input.a%d == 1\n", i*6+j)
+			}
+			b.WriteString("}\n")
+		}
+		e := newEngine(t)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		p, err := e.Compile(source(b.String(), script.RegoTargetInterpreted))
+		if err != nil {
+			if script.KindOf(err) != script.Limit {
+				t.Errorf("%d rules: %v", n, err)
+			}
+			continue
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if held := int(after.HeapAlloc) - int(before.HeapAlloc); held > p.Size() {
+			t.Errorf("%d rules: the program says that it holds %d KiB, and holds %d", n, p.Size()>>10, held>>10)
+		}
+		p.Close()
 	}
 }

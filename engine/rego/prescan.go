@@ -14,6 +14,8 @@ const (
 	maxRules       = 2000
 	maxElses       = 100
 	maxTypeSize    = 20_000 // of what the compiler works out about a rule's value
+	maxBodyWork    = 64 << 20
+	maxIndexNodes  = 500_000
 )
 
 // prescan refuses a source with a long list of elements in braces, before the parser makes a set of it: it looks at each

@@ -24,8 +24,14 @@ type program struct {
 func newProgram(p *policy, src engine.Source) *program {
 	guardCalls(p.compiler.Modules)
 	made, bytes := p.specialize()
-	return &program{policy: made, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(len(src.Code) + bytes)}
+	nodes, _ := indexesOf(made.compiler)
+	return &program{
+		policy: made, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(len(src.Code)+bytes) + nodes*indexNodeBytes,
+	}
 }
+
+// indexNodeBytes is how large a node of an index of rules is.
+const indexNodeBytes = 100
 
 // sizeOf estimates what a compiled policy holds: trees are about this many times as large as their text.
 func sizeOf(text int) int {

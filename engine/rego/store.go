@@ -19,6 +19,11 @@ const (
 	configDocument = "config"
 )
 
+// ownDocument reports whether a member of data is the engine's own.
+func ownDocument(name string) bool {
+	return name == valuesDocument || name == configDocument || strings.HasPrefix(name, partialPackage)
+}
+
 // The bounds of a read of all values at once.
 const (
 	maxValues      = 1000

@@ -5,13 +5,9 @@ import (
 )
 
 // The compiler's type of a value has the types of all its parts. A rule whose value has another rule's value twice has a
-// type twice as large, and a chain of such rules one that grows exponentially. OPA does not bound that: checkTypeSizes
+// type twice as large, and a chain of such rules one that grows exponentially. OPA does not bound that: boundTypes
 // estimates the sizes before they are made.
-
-// boundTypes is the stage of the compiler that comes before types.
-var boundTypes = ast.CompilerStageDefinition{Name: "BoundTypes", MetricName: "bound_types", Stage: checkTypeSizes}
-
-func checkTypeSizes(c *ast.Compiler) *ast.Error {
+func boundTypes(c *ast.Compiler) *ast.Error {
 	sorted, ok := c.Graph.Sort()
 	if !ok {
 		return nil // the compiler refuses recursion
@@ -24,13 +20,11 @@ func checkTypeSizes(c *ast.Compiler) *ast.Error {
 		}
 		s.worst = 0
 		if s.rules[rule] = s.rule(rule); max(s.rules[rule], s.worst) > maxTypeSize {
-			return ast.NewError(ast.CompileErr, rule.Location, "%s", errTypeSize)
+			return ast.NewError(ast.CompileErr, rule.Location, "%s", errTypes)
 		}
 	}
 	return nil
 }
-
-const errTypeSize = "the rule's value has too many parts, counting those of the rules that it refers to: split it"
 
 // sizes estimates how large types are.
 type sizes struct {
