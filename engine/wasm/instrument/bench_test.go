@@ -1,6 +1,8 @@
 package instrument_test
 
 import (
+	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -28,49 +30,94 @@ func kernels() map[string][]byte {
 	}
 }
 
-// overhead reports how much longer the fastest call takes with meters than without. It calls both in turns, so that a
-// busy machine slows both.
-func overhead(b *testing.B, code []byte, function string, arg uint64) {
+// overhead reports how much longer the fastest call takes with meters than without, and with writes tracked, too. It calls
+// all in turns, so that a busy machine slows all. An empty argument is for a function of one number.
+func overhead(b *testing.B, code []byte, function string, arg uint64, text []byte) {
 	b.Helper()
 	h := newHost(b)
 	h.slice = 1_000_000
-	h.left.Store(1 << 50)
-	wasi_snapshot_preview1.MustInstantiate(b.Context(), h.runtime)
-	var fastest [2]time.Duration
-	var functions [2]api.Function
-	var gas api.MutableGlobal
-	for i, code := range [][]byte{code, rewrite(b, code).Code} {
+	h.imports(b, code)
+	variants := [][]byte{code}
+	for _, track := range []bool{false, true} {
+		m, err := instrument.Rewrite(code, instrument.Options{MaxMemoryPages: 16_384, TrackWrites: track})
+		if err != nil {
+			b.Fatal(err)
+		}
+		variants = append(variants, m.Code)
+	}
+	fastest, calls := make([]time.Duration, len(variants)), make([]func() error, len(variants))
+	for i, code := range variants {
+		h.left.Store(1 << 50)
 		mod, err := h.runtime.InstantiateWithConfig(b.Context(), code, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 		if err != nil {
 			b.Fatal(err)
 		}
-		functions[i], fastest[i] = mod.ExportedFunction(function), time.Hour
-		if i == 1 {
-			gas = global(mod, instrument.GasName)
-		}
+		calls[i], fastest[i] = caller(b, mod, function, arg, text), time.Hour
 	}
 	for b.Loop() {
-		for i, f := range functions {
+		for i, call := range calls {
 			h.left.Store(1 << 50)
-			gas.Set(0)
 			start := time.Now()
-			if _, err := f.Call(b.Context(), arg); err != nil {
+			if err := call(); err != nil {
 				b.Fatal(err)
 			}
 			fastest[i] = min(fastest[i], time.Since(start))
 		}
 	}
-	b.ReportMetric(float64(fastest[0].Nanoseconds()), "ns-original")
-	b.ReportMetric(float64(fastest[1].Nanoseconds()), "ns-metered")
-	b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
+	for i, name := range []string{"original", "metered", "tracked"} {
+		b.ReportMetric(float64(fastest[i].Nanoseconds()), "ns-"+name)
+		b.ReportMetric(float64(fastest[i])/float64(fastest[0]), "ratio-"+name)
+	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// caller returns a call of the function, whose argument is the number, or the place of the text.
+func caller(b *testing.B, mod api.Module, function string, arg uint64, text []byte) func() error {
+	b.Helper()
+	f, alloc := mod.ExportedFunction(function), mod.ExportedFunction("scriptorium_alloc")
+	gas, _ := mod.ExportedGlobal(instrument.GasName).(api.MutableGlobal) // the original has none
+	stack := make([]uint64, 2)
+	return func() error {
+		if gas != nil {
+			gas.Set(0)
+		}
+		if stack[0] = arg; text != nil {
+			stack[0] = uint64(len(text))
+			if err := alloc.CallWithStack(b.Context(), stack[:1]); err != nil {
+				return err
+			}
+			mod.Memory().Write(uint32(stack[0]), text)
+			stack[1] = uint64(len(text))
+		}
+		return f.CallWithStack(b.Context(), stack)
+	}
+}
+
+// imports provides what the module imports: WASI, and functions of the engine that return nothing.
+func (h *host) imports(b *testing.B, code []byte) {
+	b.Helper()
+	wasi_snapshot_preview1.MustInstantiate(b.Context(), h.runtime)
+	compiled, err := h.runtime.CompileModule(b.Context(), code)
+	if err != nil {
+		b.Fatal(err)
+	}
+	own := h.runtime.NewHostModuleBuilder("scriptorium")
+	for _, f := range compiled.ImportedFunctions() {
+		if module, name, _ := f.Import(); module == "scriptorium" {
+			nothing := api.GoFunc(func(_ context.Context, stack []uint64) { clear(stack) })
+			own.NewFunctionBuilder().WithGoFunction(nothing, f.ParamTypes(), f.ResultTypes()).Export(name)
+		}
+	}
+	if _, err := own.Instantiate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // BenchmarkKernels compares small functions with and without meters.
 func BenchmarkKernels(b *testing.B) {
 	rounds := map[string]uint64{"tight loop": 100_000, "hash loop": 30_000, "calls": 13, "copy 1 KiB": 1_000, "copy 64 KiB": 20}
 	for name, code := range kernels() {
-		b.Run(name, func(b *testing.B) { overhead(b, code, "f", rounds[name]) })
+		b.Run(name, func(b *testing.B) { overhead(b, code, "f", rounds[name], nil) })
 	}
 }
 
@@ -78,7 +125,24 @@ func BenchmarkKernels(b *testing.B) {
 func BenchmarkProgram(b *testing.B) {
 	code := program(b, "-buildmode=c-shared")
 	for i, name := range []string{"sha256", "json", "sort", "regexp", "recursion"} {
-		b.Run(name, func(b *testing.B) { overhead(b, code, "work", uint64(i)) })
+		b.Run(name, func(b *testing.B) { overhead(b, code, "work", uint64(i), nil) })
+	}
+}
+
+// BenchmarkModules compares the modules of the SDK for Rust with and without meters.
+func BenchmarkModules(b *testing.B) {
+	for _, name := range []string{"route", "transform"} {
+		b.Run(name, func(b *testing.B) {
+			code, err := os.ReadFile("../../../sdk/out/rust/" + name + ".wasm")
+			if err != nil {
+				b.Skipf("it needs make sdk: %v", err)
+			}
+			text, err := os.ReadFile("../../../loadtest/engines/testdata/" + name + ".json")
+			if err != nil {
+				b.Fatal(err)
+			}
+			overhead(b, code, "handle", 0, text)
+		})
 	}
 }
 
