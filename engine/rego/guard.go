@@ -55,11 +55,25 @@ var guards = map[string]func(operands []*ast.Term) bool{
 	"glob.match":                       func(o []*ast.Term) bool { return len(text(o[0]))*(len(text(o[2]))+1) <= maxGlobWork },
 	"regex.match":                      func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
 	"re_match":                         func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
-	"regex.find_n":                     func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
-	"regex.find_all_string_submatch_n": func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
+	"regex.find_n":                     func(o []*ast.Term) bool { return searches(o[0], o[1], 0) && finds(o[1], o[2]) },
+	"regex.find_all_string_submatch_n": func(o []*ast.Term) bool { return searches(o[0], o[1], 0) && finds(o[1], o[2]) },
 	"regex.split":                      func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
 	"regex.replace":                    func(o []*ast.Term) bool { return searches(o[1], o[0], len(text(o[2]))) },
 	"regex.template_match":             func(o []*ast.Term) bool { return searches(o[0], o[1], 0) },
+	"io.jwt.verify_rs256":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_rs384":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_rs512":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_ps256":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_ps384":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_ps512":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_es256":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_es384":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_es512":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.verify_eddsa":              func(o []*ast.Term) bool { return verifies(o[1]) },
+	"io.jwt.decode_verify":             func(o []*ast.Term) bool { return verifiesWith(o[1]) },
+
+	"crypto.x509.parse_and_verify_certificates":              func(o []*ast.Term) bool { return chains(o[0]) },
+	"crypto.x509.parse_and_verify_certificates_with_options": func(o []*ast.Term) bool { return chains(o[0]) },
 }
 
 // guard is for a call of a function of OPA.
@@ -207,6 +221,12 @@ func searches(pattern, subject *ast.Term, replacement int) bool {
 	return n*(replacement+1) <= maxText && weight(p) <= maxRegexWork/n
 }
 
+// finds reports whether so many places may be found in the text; less than none is for all.
+func finds(subject, most *ast.Term) bool {
+	n, ok := integer(most)
+	return ok && n >= 0 && n <= 2*maxElements || len(text(subject)) < 2*maxElements
+}
+
 // weight estimates how many instructions a regular expression becomes.
 func weight(pattern string) int {
 	if !strings.Contains(pattern, "{") {
@@ -279,7 +299,7 @@ func guardCalls(modules map[string]*ast.Module) {
 	}
 	for _, file := range slices.Sorted(maps.Keys(modules)) {
 		ast.WalkTerms(modules[file], func(t *ast.Term) bool {
-			if ref, ok := t.Value.(ast.Ref); ok && len(ref) <= 2 && !ref[0].Equal(ast.DefaultRootDocument) && !ref[0].Equal(ast.InputRootDocument) {
+			if ref, ok := t.Value.(ast.Ref); ok && len(ref) <= 3 && !ref[0].Equal(ast.DefaultRootDocument) && !ref[0].Equal(ast.InputRootDocument) {
 				if to, ok := renamed[ref.String()]; ok {
 					t.Value = to
 				}

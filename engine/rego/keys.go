@@ -1,0 +1,95 @@
+package rego
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+)
+
+// The work of verifying a signature with an RSA key grows with the square of its length. A unit of work is a key of 1,024
+// bits: one of 2,048 bits takes four.
+const (
+	maxKeyWork   = 1024
+	maxChainWork = 64 // a chain may try each certificate a hundred times
+)
+
+// verifies reports whether a signature may be verified with a key: a PEM block, or keys as JSON.
+func verifies(key *ast.Term) bool {
+	code := []byte(text(key))
+	block, _ := pem.Decode(code)
+	if block == nil {
+		return jsonWork(code) <= maxKeyWork
+	}
+	if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+		return keyWork(cert.PublicKey) <= maxKeyWork
+	}
+	public, _ := x509.ParsePKIXPublicKey(block.Bytes)
+	return keyWork(public) <= maxKeyWork
+}
+
+// verifiesWith is verifies for constraints, of which one is the key.
+func verifiesWith(constraints *ast.Term) bool {
+	o, ok := constraints.Value.(ast.Object)
+	if !ok {
+		return true
+	}
+	key := o.Get(ast.InternedTerm("cert"))
+	return key == nil || verifies(key)
+}
+
+// jsonWork is of all RSA keys in JSON, whose moduli are members n.
+func jsonWork(code []byte) (work int) {
+	tokens := json.NewDecoder(bytes.NewReader(code))
+	for before := ""; ; {
+		token, err := tokens.Token()
+		if err != nil {
+			return work
+		}
+		s, _ := token.(string)
+		if strings.EqualFold(before, "n") {
+			work = addWork(work, 6*len(s))
+		}
+		before = s
+	}
+}
+
+// chains reports whether a chain of certificates may be verified: PEM blocks, or either as base64.
+func chains(certificates *ast.Term) bool {
+	const begin = "-----BEGIN"
+	code := []byte(text(certificates))
+	if !bytes.HasPrefix(code, []byte(begin)) {
+		code, _ = base64.StdEncoding.DecodeString(text(certificates))
+	}
+	if bytes.HasPrefix(code, []byte(begin)) {
+		var all []byte
+		for block, rest := pem.Decode(code); block != nil; block, rest = pem.Decode(rest) {
+			all = append(all, block.Bytes...)
+		}
+		code = all
+	}
+	work := 0
+	certs, _ := x509.ParseCertificates(code)
+	for _, c := range certs {
+		work += keyWork(c.PublicKey)
+	}
+	return work <= maxChainWork
+}
+
+func keyWork(public any) int {
+	if key, ok := public.(*rsa.PublicKey); ok {
+		return addWork(0, key.N.BitLen())
+	}
+	return 0
+}
+
+// addWork adds the work of a key, as far as it matters.
+func addWork(work, bits int) int {
+	length := min(bits/1024, maxKeyWork)
+	return min(work+length*length, maxKeyWork+1)
+}
