@@ -88,7 +88,7 @@ func (t *Text) grow(need int) {
 	}
 }
 
-// Settle pays for what was added.
+// settle pays for what was added.
 func (t *Text) settle() {
 	n := t.owed
 	t.owed = n % hostapi.BytesPerInstruction
