@@ -80,7 +80,7 @@ $(IMAGES:%=image-%): image-%:
 # a scriptctl for each command, etcd, gateways, or a fleet of processes, or read files, and have few
 # goroutines of their own to race, or are of packages without goroutines. Other tests race the
 # code of etcdstore.
-PLAIN := ./sdk ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways
+PLAIN := ./sdk ./engine/wasm/instrument ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # TestThousand compares with a time that the operator promises on two processors, so it has the machine
@@ -89,11 +89,11 @@ TIMED := ./operator/suite ./agent/worker/...
 # `make verify` runs these.
 VERIFIED := ./internal/docs/prose
 # Tests that skip, or do less, under the race detector (needs.NoRace) run without it: hostile
-# scripts in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
+# scripts and policies in all variants, the comparison with reference Lua, bounds of work, of compiling, of watches
 # and of memory, simulated admission, mutants of the simulation, processes that end, fleets of them, a
 # thousand LuaScripts. No other test runs twice.
-HEAVY := ./internal/scriptorium ./engine/lua ./engine/lua/hostlib ./agent/admission ./registry/rpc ./internal/sim ./registry/rollout
-HEAVY_TESTS := TestSameVersion|TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestClocksOfProcesses|TestRepairsWhileFrozen|TestARestoreInAFreeze|TestAPassThatIsOld|TestASystemThatIsSlow|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate|TestNoAnswerWithoutARecord
+HEAVY := ./internal/scriptorium ./engine/rego ./engine/lua ./engine/lua/hostlib ./agent/admission ./registry/rpc ./internal/sim ./registry/rollout
+HEAVY_TESTS := TestSameVersion|TestHeadersOfStrangers|TestBodiesOfStrangers|TestFindsBugs|TestShowsBugs|TestCorpus|TestLooks|TestLinear|TestReBombs|TestHeadersCost|TestArgumentsAreLinear|TestDiff|TestGuards|TestHostileSources|TestCompileIsBounded|FuzzCompile|TestSourceBombs|TestAllocationIsCounted|TestReAgainstGo|TestSimulation|TestMemoryIsCapped|TestDeaths|TestThousand|TestWatchesOfManyScripts|TestACanary|TestAFreeze$$|TestMutants|TestAfterOtherScripts|TestWritesWhileFrozen|TestFaultsOfAFreeze|TestARegistryIsKilled|TestLostAgents|TestChangesDuring|TestClocksOfProcesses|TestRepairsWhileFrozen|TestARestoreInAFreeze|TestAPassThatIsOld|TestASystemThatIsSlow|TestPlansThatAreNotMet|TestAGateFailsClosed|TestAGateAndTwoLeaders|TestWhenGatesAreNotAsked|TestAnswersOfGatesThatComeLate|TestNoAnswerWithoutARecord
 
 # Tests wait for other processes and for the disk, so two packages more than there are processors
 # run at a time.

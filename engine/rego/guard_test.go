@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // TestGuards: what would take too long, or make too much, ends soon.
 func TestGuards(t *testing.T) {
+	needs.NoRace(t)
 	for name, body := range map[string]string{
 		"width":     `decision := sprintf("%900000d", [1])`,
 		"star":      `decision := sprintf("%*d", [1000000, 1])`,
@@ -40,6 +42,7 @@ func TestGuards(t *testing.T) {
 
 // TestGuardsOfPairs: functions that look at each part of one operand for each part of the other refuse large ones.
 func TestGuardsOfPairs(t *testing.T) {
+	needs.NoRace(t)
 	text := func(s, end string) string { return `"` + strings.Repeat(s, 30_000) + end + `"` }
 	list := func(s, end string) string { return "[" + strings.Repeat(s+",", 4_000) + end + "]" }
 	for name, test := range map[string]struct{ body, input string }{

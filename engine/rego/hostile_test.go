@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine/rego"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -98,6 +99,7 @@ func reversed(size int) string {
 
 // TestHostileSources: the compiler ends soon, whatever the source, and takes memory in proportion to it.
 func TestHostileSources(t *testing.T) {
+	needs.NoRace(t)
 	const size = 16 << 10
 	for name, text := range hostile(size) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

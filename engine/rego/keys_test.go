@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/needs"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -72,6 +73,7 @@ func chain(t *testing.T, key *rsa.PrivateKey, root *rsa.PublicKey) string {
 
 // TestGuardsOfKeys: no key makes a call work for long, and keys that people use work.
 func TestGuardsOfKeys(t *testing.T) {
+	needs.NoRace(t)
 	const large = 64 << 10
 	own, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
