@@ -158,19 +158,25 @@ func TestConfigInInitialize(t *testing.T) {
 func TestStacksOfIdleInstances(t *testing.T) {
 	const tenants, most = 100, 256 << 10
 	g := handle("local.get 1 call 2 drop i32.const 2000 i32.const 48 i32.store8 0 " + give("2000", "1"))
-	g.funcs = append(g.funcs, fn{typ: "i32 > i32", code: "block t local.get 0 i32.eqz br_if 0 local.get 0 i32.const 1 i32.sub call 2 drop end i32.const 0"})
-	p := compile(t, newEngine(t), g.bytes(t), true)
-	for _, deep := range []int{10, 20_000} {
-		inv := invocation(strings.Repeat("1", deep))
-		inv.Tenant = fmt.Sprint("first-", deep)
-		want(t, p, inv, "0")
-		before := memtest.InUse()
-		for n := range tenants {
-			inv.Tenant = fmt.Sprint("tenant-", n, "-", deep)
+	g.funcs = append(g.funcs,
+		fn{typ: "i32 > i32", code: "block t local.get 0 i32.eqz br_if 0 local.get 0 i32.const 1 i32.sub call 2 drop end i32.const 0"},
+		fn{typ: ">", code: "loop t end"})
+	for _, start := range []int{0, 3} {
+		g.start = start
+		p := compile(t, newEngine(t), g.bytes(t), true)
+		for _, deep := range []int{10, 20_000} {
+			inv := invocation(strings.Repeat("1", deep))
+			inv.Tenant = fmt.Sprint("first-", deep)
 			want(t, p, inv, "0")
+			before := memtest.InUse()
+			for n := range tenants {
+				inv.Tenant = fmt.Sprint("tenant-", n, "-", deep)
+				want(t, p, inv, "0")
+			}
+			if held := (memtest.InUse() - before) / tenants; held > most {
+				t.Errorf("start function %d: an instance that has called %d functions in each other holds %d bytes, want at most %d", start, deep, held, most)
+			}
 		}
-		if held := (memtest.InUse() - before) / tenants; held > most {
-			t.Errorf("an instance that has called %d functions in each other holds %d bytes, want at most %d", deep, held, most)
-		}
+		p.Close()
 	}
 }

@@ -77,6 +77,7 @@ func (i *instance) prepare(reuse bool) error {
 	c := &i.call
 	if i.module != nil {
 		c.attach(i)
+		i.makeShallow()
 		if err := c.grow(0, i.memory.length()); err != nil {
 			return err
 		}
@@ -144,6 +145,7 @@ func (i *instance) instantiate() error {
 	if c.module == nil { // else a start function has got its instructions by refill
 		c.attach(i)
 	}
+	i.makeShallow() // a start function runs on a stack of its own
 	c.Charge(int(max(m.pages, freePages)-freePages) * pageCost)
 	return nil
 }
@@ -164,8 +166,10 @@ func (c *Call) attach(i *instance) {
 	n := min(c.later, c.slice())
 	c.later -= n
 	c.gas.Set(uint64(n))
-	i.stack.Set(uint64(min(shallow, i.of.source.Module.Stack)))
 }
+
+// makeShallow gives a call the first part of the stack.
+func (i *instance) makeShallow() { i.stack.Set(uint64(min(shallow, i.of.source.Module.Stack))) }
 
 // deepen gives a call the rest of the stack when it first needs that.
 func (i *instance) deepen() {
