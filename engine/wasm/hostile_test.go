@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -220,5 +221,28 @@ func TestFirstMemoryIsCharged(t *testing.T) {
 		if few, many := used(2, reuse), used(120, reuse); many < few+80*1000 {
 			t.Errorf("reuse %v: a call with 2 pages costs %d instructions, one with 120 costs %d", reuse, few, many)
 		}
+	}
+}
+
+// TestOutputIsCharged: what is written by fd_write costs by its pieces and its lines, and not by its bytes alone.
+func TestOutputIsCharged(t *testing.T) {
+	const pieces, lines = 1000, 2000
+	used := func(vectors int, piece string) uint64 {
+		g := handle(fmt.Sprintf("i32.const 8000 i32.const 60000 i32.store 0 i32.const 8000 i32.const %d i32.store 4 "+
+			"i32.const 1 i32.const 8000 i32.const %d i32.const 200 call 0 drop i64.const 0", len(piece), vectors))
+		g.imports = []string{"wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32"}
+		g.data = map[int]string{60000: piece}
+		var used engine.Used
+		inv := invocation()
+		inv.Host, inv.Used = &enginetest.Host{}, &used
+		want(t, compile(t, newEngine(t), g.bytes(t), false), inv, "")
+		return used.Instructions
+	}
+	nothing := used(0, "")
+	if n := used(pieces, ""); n < nothing+pieces {
+		t.Errorf("%d pieces cost %d instructions, none cost %d", pieces, n, nothing)
+	}
+	if n := used(1, strings.Repeat("a\n", lines)); n < nothing+lines*hostapi.LogCost {
+		t.Errorf("%d lines cost %d instructions, and by log at least %d each", lines, n, hostapi.LogCost)
 	}
 }
