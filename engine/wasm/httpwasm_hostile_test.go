@@ -180,3 +180,35 @@ func TestHTTPWasmNothingSurvives(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTPWasmCosts: what the agent looks at byte by byte, or member by member, is charged for, also if the module gets
+// nothing of it.
+func TestHTTPWasmCosts(t *testing.T) {
+	const calls, bytes, members = 10, 8000, 1000
+	used := func(imports, call, config string) int {
+		g := httpGuest(fmt.Sprintf("i32.const %d local.set 0 loop t %s local.get 0 i32.const 1 i32.sub local.tee 0 br_if 0 end i64.const 1", calls, call), imports)
+		g.data = map[int]string{1024: strings.Repeat("X", bytes)}
+		var used engine.Used
+		inv := invocation(`{}`)
+		inv.Used, inv.Config = &used, []byte(config)
+		want(t, compile(t, newEngine(t), g.bytes(t), false), inv, `{"allow":true}`)
+		return int(used.Instructions)
+	}
+	name := func(length int) int {
+		return used(getValues, fmt.Sprintf("i32.const 0 i32.const 1024 i32.const %d i32.const 0 i32.const 0 call 0 drop", length), "")
+	}
+	if short, long := name(1), name(bytes); long-short < calls*bytes/4 {
+		t.Errorf("%d names of %d bytes cost %d instructions, of 1 byte %d", calls, bytes, long, short)
+	}
+	config := func(text string) int {
+		return used("get_config i32 i32 > i32", "i32.const 0 i32.const 0 call 0 drop", text)
+	}
+	var list []string
+	for n := range members {
+		list = append(list, fmt.Sprintf(`"%03d":1`, n))
+	}
+	many := "{" + strings.Join(list, ",") + "}"
+	if one, all := config(fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", len(many)-8))), config(many); all-one < calls*members*10 {
+		t.Errorf("%d times a config of %d members costs %d instructions, one of as many bytes in one member %d", calls, members, all, one)
+	}
+}

@@ -12,8 +12,9 @@ import (
 // others want a text of their own, and no JSON.
 const ConfigMember = "http_wasm"
 
-// configText returns what get_config writes: nothing if there is no config.
-func configText(config []byte) (string, *script.Error) {
+// configText returns what get_config writes: nothing if there is no config. It pays for each member, which is copied.
+func configText(config []byte, pay func(instructions int)) (string, *script.Error) {
+	const perMember = 20
 	if len(config) == 0 {
 		return "", nil
 	}
@@ -21,6 +22,7 @@ func configText(config []byte) (string, *script.Error) {
 	if err := json.Unmarshal(config, &members); err != nil {
 		return "", script.Errorf(script.Invalid, "config", "want a JSON object: %v", err)
 	}
+	pay(perMember * len(members))
 	own, ok := members[ConfigMember]
 	switch {
 	case ok:
@@ -67,7 +69,9 @@ func (g *guest) name(address, length uint64) string {
 	if uint32(length) == 0 {
 		g.refuse("the name of a header is empty")
 	}
-	return g.read(address, length, maxName)
+	name := g.read(address, length, maxName)
+	g.Charge(len(name) / bytesPerInstruction) // each byte is looked at, and made lower case
+	return name
 }
 
 func getHeaderNames(g *guest) {
