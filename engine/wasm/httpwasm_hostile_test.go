@@ -212,3 +212,13 @@ func TestHTTPWasmCosts(t *testing.T) {
 		t.Errorf("%d times a config of %d members costs %d instructions, one of as many bytes in one member %d", calls, members, all, one)
 	}
 }
+
+// TestHTTPWasmLongErrors: an error says so much, and not all that the module has passed.
+func TestHTTPWasmLongErrors(t *testing.T) {
+	g := httpGuest("i32.const 1024 i32.const 30000 call 0 i64.const 1", "set_uri i32 i32 >")
+	g.data = map[int]string{1024: strings.Repeat("x", 30000)}
+	_, err := run(t, compile(t, newEngine(t), g.bytes(t), false), invocation(`{}`))
+	if script.KindOf(err) != script.Script || len(err.Error()) > 1<<10 || !strings.Contains(err.Error(), "set_uri: parse") {
+		t.Errorf("an error of %d bytes: %.100v", len(err.Error()), err)
+	}
+}

@@ -3,6 +3,8 @@ package httpwasm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -158,8 +160,8 @@ func (x *Exchange) setURI(text string) error {
 		text = "/"
 	}
 	u, err := url.ParseRequestURI(text)
-	if err != nil {
-		return err
+	if err != nil { // which repeats all of the text
+		return fmt.Errorf("parse %.80q: %.200s", text, errors.Unwrap(err).Error())
 	}
 	path := u.EscapedPath()
 	if path == "" {
