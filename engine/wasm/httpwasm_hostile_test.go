@@ -222,3 +222,23 @@ func TestHTTPWasmLongErrors(t *testing.T) {
 		t.Errorf("an error of %d bytes: %.100v", len(err.Error()), err)
 	}
 }
+
+// TestHTTPWasmQuietRehearsal: what handle_request writes and does not end belongs to handle_request.
+func TestHTTPWasmQuietRehearsal(t *testing.T) {
+	write := "i32.const 1 i32.const %d i32.const 1 i32.const 8 call 0 drop"
+	g := httpGuest(fmt.Sprintf(write, 100) + " i64.const 1")
+	g.imports = []string{"wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32"}
+	g.funcs[1].code = fmt.Sprintf(write, 108)
+	g.data = map[int]string{100: "\x00\x02\x00\x00\x03\x00\x00\x00" + "\x08\x02\x00\x00\x03\x00\x00\x00", 512: "one", 520: "two"}
+	for _, reuse := range []bool{false, true} {
+		p := compile(t, newEngine(t), g.bytes(t), reuse)
+		for range 3 {
+			for _, c := range []httpCall{
+				{request: `{}`, want: `{"allow":true}`, lines: "info one"},
+				{request: `{}`, response: `{}`, want: `{"allow":true}`, lines: "info two"},
+			} {
+				c.check(t, p)
+			}
+		}
+	}
+}

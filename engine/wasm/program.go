@@ -122,7 +122,7 @@ func exchange(c *sandbox.Call, res *engine.Result) error {
 		return err
 	}
 	stateOf(c).exchange = x
-	if err := x.Call(c); err != nil {
+	if err := x.Call(c, finish); err != nil {
 		return err
 	}
 	decision, err := x.Decision()
