@@ -242,3 +242,19 @@ func TestHTTPWasmQuietRehearsal(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTPWasmRemovesUnseen: a gateway need not send all headers. One that the module removes goes all the same, so that
+// no client passes it to the upstream.
+func TestHTTPWasmRemovesUnseen(t *testing.T) {
+	g := httpGuest("i32.const 0 i32.const 512 i32.const 6 call 0 i32.const 1 i32.const 512 i32.const 6 call 0 i64.const 1", "remove_header i32 i32 i32 >")
+	g.funcs[1].code = "i32.const 1 i32.const 512 i32.const 6 call 0"
+	g.data = map[int]string{512: "X-User"}
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	for _, c := range []httpCall{
+		{request: `{}`, want: `{"allow":true,"headers":{"remove":["x-user"]}}`}, // there is no response yet, and nothing to remove of it
+		{request: `{"headers":{"x-user":"a"}}`, want: `{"allow":true,"headers":{"remove":["x-user"]}}`},
+		{request: `{}`, response: `{}`, want: `{"allow":true,"response_headers":{"remove":["x-user"]}}`},
+	} {
+		c.check(t, p)
+	}
+}
