@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 )
 
@@ -179,4 +180,34 @@ func TestStacksOfIdleInstances(t *testing.T) {
 		}
 		p.Close()
 	}
+}
+
+// hook is a host that calls a function for each line: while a call runs, others need instances, too.
+type hook struct {
+	enginetest.Host
+	call func()
+}
+
+func (h *hook) Log(*engine.Invocation, engine.Level, string) { h.call() }
+
+// TestMemoryLimitOfReusedInstances: a call has the memory that it may have, also if an instance had more for another one.
+// Versions with other limits share a program, and a tenant's limits can change.
+func TestMemoryLimitOfReusedInstances(t *testing.T) {
+	g := handle("i32.const 0 i32.const 0 i32.const 1 call 0 i32.const 2000 memory.size i32.const 48 i32.add i32.store8 0 " +
+		"i32.const 2001 i32.const 3000 i32.load8_u 0 i32.store8 0 " + give("2000", "2"))
+	g.imports = []string{"scriptorium log i32 i32 i32 >"}
+	g.funcs = append(g.funcs,
+		fn{export: "_initialize", typ: ">", code: "i32.const 4 memory.grow drop"},
+		fn{typ: ">", code: "i32.const 3000 i32.const 55 i32.store8 0"})
+	g.start = 4
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	host := &hook{call: func() {}}
+	high, low := invocation(), invocation()
+	high.Host, low.Host, low.Limits.WasmMemory = host, &hook{call: func() {}}, 2<<16
+	for range 3 {
+		want(t, p, high, "57") // pages, and what start has left
+		want(t, p, low, "17")
+	}
+	host.call = func() { want(t, p, low, "17") }
+	want(t, p, high, "57")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,9 +32,11 @@ type instance struct {
 	mark      uint64               // see Call.Mark
 	call      Call
 
+	user   user // whose it is
+	joined bool // the pool knows it
+
 	// While it is in the pool:
 	place     *list.Element
-	user      user
 	idleBytes int
 }
 
@@ -59,15 +62,16 @@ const (
 	shallow = 8 << 10
 )
 
-// take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
+// take returns an instance for a call of inv. Without reuse it is a new one in any case; pooled says that the memory of
 // another may be used for it, which is as if it were new.
-func (m *Module) take(tenant string, reuse, pooled bool) *instance {
+func (m *Module) take(inv *engine.Invocation, reuse, pooled bool) *instance {
+	key := user{m, inv.Tenant, inv.Limits.OrDefaults().WasmMemory, reuse}
 	if pooled {
-		if i := m.sandbox.pool.take(user{m, tenant, reuse}); i != nil {
+		if i := m.sandbox.pool.take(key); i != nil {
 			return i
 		}
 	}
-	i := &instance{of: m, recycle: pooled && !reuse && !m.source.Module.HasStart}
+	i := &instance{of: m, user: key, recycle: pooled && !reuse && !m.source.Module.HasStart}
 	i.call.instance = i
 	return i
 }
@@ -90,9 +94,9 @@ func (i *instance) prepare(reuse bool) error {
 		i.base()
 	}
 	if reuse && !i.holdsReferences() {
-		if img := i.of.sandbox.pool.image(i.of, c.Inv.Tenant); img != nil && i.restore(img) {
+		if img := i.of.sandbox.pool.image(i.user); img != nil && i.restore(img) {
 			i.image = img
-			i.of.sandbox.pool.join(c.Inv.Tenant, i)
+			i.of.sandbox.pool.join(i)
 			return nil
 		}
 	}
@@ -108,7 +112,7 @@ func (i *instance) prepare(reuse bool) error {
 	}
 	if reuse && !i.outside {
 		i.image = i.capture()
-		i.of.sandbox.pool.join(c.Inv.Tenant, i)
+		i.of.sandbox.pool.join(i)
 	}
 	return nil
 }
@@ -239,7 +243,7 @@ func (i *instance) base() {
 		img.globals = nil
 		i.of.base.CompareAndSwap(nil, img)
 	}
-	if i.user.module == nil {
-		i.of.sandbox.pool.join(i.call.Inv.Tenant, i)
+	if !i.joined {
+		i.of.sandbox.pool.join(i)
 	}
 }
