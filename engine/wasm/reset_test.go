@@ -211,3 +211,28 @@ func TestMemoryLimitOfReusedInstances(t *testing.T) {
 	host.call = func() { want(t, p, low, "17") }
 	want(t, p, high, "57")
 }
+
+// TestStartThatDiffers: an instance whose start function has made more memory than that of others has its memory whole.
+func TestStartThatDiffers(t *testing.T) {
+	g := handle("i32.const 0 i32.const 0 i32.const 1 call 0 i32.const 2001 i32.const 3001 i32.load8_u 0 i32.store8 0 " +
+		"i32.const 2000 i32.const 3002 i32.load8_u 0 i32.store8 0 " + give("2000", "2"))
+	g.imports = []string{"scriptorium log i32 i32 i32 >", "wasi_snapshot_preview1 random_get i32 i32 > i32"}
+	g.funcs = append(g.funcs, fn{typ: ">", code: "i32.const 3000 i32.const 1 call 1 drop i32.const 3001 i32.const 55 i32.store8 0 " +
+		"i32.const 3000 i32.load8_u 0 i32.const 1 i32.and memory.grow drop"})
+	g.start, g.memory, g.data = 4, []byte{1, 1, 2}, map[int]string{3002: "5"}
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	host := &hook{}
+	inv := invocation()
+	inv.Host = host
+	for range 20 {
+		nested := 0
+		host.call = func() {
+			if nested++; nested < 10 {
+				want(t, p, inv, "57")
+			}
+		}
+		want(t, p, inv, "57")
+		p.Close()
+		p = compile(t, newEngine(t), g.bytes(t), true)
+	}
+}
