@@ -258,3 +258,32 @@ func TestHTTPWasmRemovesUnseen(t *testing.T) {
 		c.check(t, p)
 	}
 }
+
+// TestHTTPWasmManyHeaders: a request costs by its headers and their values, and the call looks at its turn and its clock
+// while it reads them.
+func TestHTTPWasmManyHeaders(t *testing.T) {
+	const many, cost = 50_000, 10
+	var headers []string
+	for n := range many {
+		headers = append(headers, fmt.Sprintf(`"%d":""`, n))
+	}
+	p := compile(t, newEngine(t), httpGuest("i64.const 1").bytes(t), true)
+	for name, request := range map[string]string{
+		"headers": `{"headers":{` + strings.Join(headers, ",") + `}}`,
+		"values":  `{"headers":{"a":[""` + strings.Repeat(`,""`, many) + `]}}`,
+	} {
+		var used engine.Used
+		var turn turn
+		inv := invocation(request)
+		inv.Limits.Instructions = script.MaxLimits().Instructions
+		inv.Used, inv.Turn = &used, &turn
+		want(t, p, inv, `{"allow":true}`)
+		if used.Instructions < many*cost || turn.breaths < 20 {
+			t.Errorf("%d %s cost %d instructions, and the call looked at its turn %d times", many, name, used.Instructions, turn.breaths)
+		}
+		inv.Limits.Instructions = many
+		if _, err := run(t, p, inv); script.KindOf(err) != script.Limit {
+			t.Errorf("%d %s for %d instructions: %v", many, name, many, err)
+		}
+	}
+}

@@ -117,7 +117,7 @@ func (p *program) handle(c *sandbox.Call, res *engine.Result) error {
 
 // exchange has a module of http-wasm handle the request, and the response if there is one.
 func exchange(c *sandbox.Call, res *engine.Result) error {
-	x, err := httpwasm.New(c.Inv)
+	x, err := httpwasm.New(c)
 	if err != nil {
 		return err
 	}

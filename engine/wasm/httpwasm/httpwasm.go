@@ -43,7 +43,6 @@ const maxName = 8 << 10
 // Call has the guest handle the exchange. It calls finish when the guest has handled a request for the response: what it
 // has written until then is of the request.
 func (x *Exchange) Call(c *sandbox.Call, finish func(c *sandbox.Call)) error {
-	c.Charge(x.cost)
 	x.most = c.Limits.ResultBytes
 	stack := c.Stack()
 	stack[0] = 0

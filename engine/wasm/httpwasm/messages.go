@@ -14,7 +14,6 @@ const ConfigMember = "http_wasm"
 
 // configText returns what get_config writes: nothing if there is no config. It pays for each member, which is copied.
 func configText(config []byte, pay func(instructions int)) (string, *script.Error) {
-	const perMember = 20
 	if len(config) == 0 {
 		return "", nil
 	}
