@@ -224,6 +224,32 @@ func TestFirstMemoryIsCharged(t *testing.T) {
 	}
 }
 
+// TestFirstSegmentsAreCharged: what a new instance puts into its memory and its tables costs instructions, and is not put
+// there for a call that has not so many.
+func TestFirstSegmentsAreCharged(t *testing.T) {
+	const many = 20_000
+	call := func(elements, data, instructions int) (uint64, error) {
+		g := handle("i64.const 0")
+		g.tables, g.elems, g.data = []byte{1, 0x70, 0, 0xa0, 0x9c, 1}, make([]int, elements), map[int]string{}
+		for n := range data {
+			g.data[n] = "x"
+		}
+		var used engine.Used
+		inv := invocation()
+		inv.Used, inv.Limits.Instructions = &used, uint64(instructions)
+		_, err := run(t, compile(t, newEngine(t), g.bytes(t), false), inv)
+		return used.Instructions, err
+	}
+	for name, n := range map[string][2]int{"elements": {many, 0}, "segments of data": {0, many}} {
+		if used, err := call(n[0], n[1], 0); err != nil || used < many {
+			t.Errorf("%d %s cost %d instructions, %v", many, name, used, err)
+		}
+		if used, err := call(n[0], n[1], many); script.KindOf(err) != script.Limit || used != many {
+			t.Errorf("%d %s for %d instructions: used %d, %v", many, name, many, used, err)
+		}
+	}
+}
+
 // TestOutputIsCharged: what is written by fd_write costs by its pieces and its lines, and not by its bytes alone.
 func TestOutputIsCharged(t *testing.T) {
 	const pieces, lines = 1000, 2000

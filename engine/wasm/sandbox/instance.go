@@ -129,6 +129,9 @@ func (i *instance) instantiate() error {
 	if m.pages*PageBytes > c.maxMemory {
 		return script.Errorf(script.Limit, "limits.wasm.memory", "the module begins with %d KiB of memory, and may have %d: raise limits.wasm.memory", m.pages*PageBytes>>10, c.maxMemory>>10)
 	}
+	if err := c.prepay(m.source.Module.Segments * segmentCost); err != nil {
+		return err
+	}
 	i.memory.call = c
 	ctx := experimental.WithMemoryAllocator(context.Context(c), &i.memory)
 	mod, err := m.runtime.InstantiateModule(ctx, m.compiled, moduleConfig)
@@ -158,6 +161,8 @@ func (i *instance) instantiate() error {
 const (
 	freePages = 32
 	pageCost  = 1 << 10
+	// segmentCost is what a segment of data or an element of a table costs, which may take 100 ns.
+	segmentCost = 2
 )
 
 // moduleConfig is the same for all: no name, no start functions, no files. Nobody reads the source of random numbers: the
