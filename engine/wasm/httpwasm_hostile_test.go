@@ -287,3 +287,18 @@ func TestHTTPWasmManyHeaders(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTPWasmLongNames: names are compared to be sorted, which costs by their bytes.
+func TestHTTPWasmLongNames(t *testing.T) {
+	const calls, bytes = 10, 100_000
+	g := httpGuest(fmt.Sprintf("i32.const %d local.set 0 loop t i32.const 0 i32.const 0 i32.const 0 call 0 drop local.get 0 i32.const 1 i32.sub local.tee 0 br_if 0 end i64.const 1", calls), getNames)
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	name := strings.Repeat("x", bytes)
+	var used engine.Used
+	inv := invocation(`{"headers":{"` + name + `1":"","` + name + `2":""}}`)
+	inv.Used = &used
+	want(t, p, inv, `{"allow":true}`)
+	if used.Instructions < calls*2*bytes/64+2*bytes/4 {
+		t.Errorf("%d calls for names of %d bytes cost %d instructions", calls, bytes, used.Instructions)
+	}
+}

@@ -78,6 +78,9 @@ func getHeaderNames(g *guest) {
 	var names []string
 	if h := g.headers(g.stack[0]); h != nil {
 		g.Charge(perName * len(h.values))
+		for name := range h.values {
+			g.ChargeBytes(len(name))
+		}
 		names = h.names()
 	}
 	g.stack[0] = g.list(g.stack[1], g.stack[2], names)
