@@ -288,6 +288,37 @@ func TestHTTPWasmManyHeaders(t *testing.T) {
 	}
 }
 
+// TestHTTPWasmHeldMemory: what the agent keeps for a call counts as the call's memory, which its tenant's setting bounds.
+func TestHTTPWasmHeldMemory(t *testing.T) {
+	const memory = 1 << 20
+	set := httpGuest(`loop t i32.const 1 i32.const 0 i32.const 8 i32.const 0 i32.const 30000 call 0
+		i32.const 0 i32.const 0 i32.load 0 i32.const 1 i32.add i32.store 0 br 0 end i64.const 0`, setHeader)
+	set.data = map[int]string{0: strings.Repeat("0", 30000)}
+	e := newEngine(t)
+	for name, c := range map[string]struct {
+		g       guest
+		request string
+	}{
+		"headers":         {httpGuest("i64.const 1"), `{"headers":{"a":[""` + strings.Repeat(`,""`, 30_000) + `]}}`},
+		"body":            {httpGuest("i64.const 1"), `{"body":"` + strings.Repeat("x", memory) + `"}`},
+		"what it has set": {set, `{}`},
+	} {
+		p := compile(t, e, c.g.bytes(t), true)
+		inv := invocation(c.request)
+		inv.Limits.ResultBytes = 2 * memory
+		for range 3 {
+			inv.Memory = memory
+			if _, err := run(t, p, inv); script.KindOf(err) != script.Limit || script.AsError(err).Field != "tenant.memory" {
+				t.Errorf("%s: %v, want the limit tenant.memory", name, err)
+			}
+			inv.Memory = 64 * memory
+			if _, err := run(t, p, inv); name != "what it has set" && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // TestHTTPWasmLongNames: names are compared to be sorted, which costs by their bytes.
 func TestHTTPWasmLongNames(t *testing.T) {
 	const calls, bytes = 10, 100_000

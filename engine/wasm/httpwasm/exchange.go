@@ -109,6 +109,7 @@ func sourceOf(address string) string {
 
 func (m *message) read(c *sandbox.Call, field string, arg []byte) error {
 	c.Charge(1 + len(arg)/bytesPerInstruction)
+	c.Hold(2 * len(arg)) // its texts, and their bytes
 	if arg = bytes.TrimSpace(arg); len(arg) == 0 || arg[0] != '{' {
 		return script.Errorf(script.Invalid, field, "an http-wasm module takes an object with members such as method, path and headers")
 	}
@@ -137,9 +138,16 @@ func (m *message) read(c *sandbox.Call, field string, arg []byte) error {
 	return nil
 }
 
-// text reads a text that is the next token. There may be many, so that each is charged for before it is read.
-func text(c *sandbox.Call, d *json.Decoder) (text string, ok bool) {
+// member charges for a value before it is read: there may be many.
+func member(c *sandbox.Call) {
+	const held = 64 // besides its bytes
 	c.Charge(perMember)
+	c.Hold(held)
+}
+
+// text reads a text that is the next token.
+func text(c *sandbox.Call, d *json.Decoder) (text string, ok bool) {
+	member(c)
 	token, _ := d.Token()
 	text, ok = token.(string)
 	return text, ok
@@ -147,7 +155,7 @@ func text(c *sandbox.Call, d *json.Decoder) (text string, ok bool) {
 
 // texts reads the values of a header. The ABI ends each with the byte 0, so that none may have one.
 func texts(c *sandbox.Call, d *json.Decoder) (values []string, ok bool) {
-	c.Charge(perMember)
+	member(c)
 	switch token, _ := d.Token(); token := token.(type) {
 	case string:
 		values = []string{token}

@@ -64,7 +64,7 @@ func (x *Exchange) Call(c *sandbox.Call, finish func(c *sandbox.Call)) error {
 func (x *Exchange) hold(c *sandbox.Call, n int) {
 	const overhead = 32 // of a header, at least
 	x.held += n + overhead
-	c.Make(n + overhead)
+	c.Hold(n + overhead)
 	if x.held > x.most {
 		c.Fail(script.Errorf(script.Limit, "", "the module has set more than %d bytes of headers, URI and body: raise limits.resultBytes", x.most))
 	}
