@@ -272,3 +272,14 @@ func TestOutputIsCharged(t *testing.T) {
 		t.Errorf("%d lines cost %d instructions, and by log at least %d each", lines, n, hostapi.LogCost)
 	}
 }
+
+// TestStartThatIsNestedTooDeep: a start function has the error of any other, though it runs before there is an instance.
+func TestStartThatIsNestedTooDeep(t *testing.T) {
+	g := handle("i64.const 0")
+	g.funcs = append(g.funcs, fn{typ: ">", code: "call 2"})
+	g.start = 2
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	if _, err := run(t, p, invocation()); script.KindOf(err) != script.Limit || !strings.Contains(err.Error(), "nested too deep") {
+		t.Errorf("%v (%s)", err, script.KindOf(err))
+	}
+}
