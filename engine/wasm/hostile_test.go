@@ -283,3 +283,18 @@ func TestStartThatIsNestedTooDeep(t *testing.T) {
 		t.Errorf("%v (%s)", err, script.KindOf(err))
 	}
 }
+
+// TestShortRandomNumbers: a module that asks for a byte at a time does not have the agent make much more.
+func TestShortRandomNumbers(t *testing.T) {
+	const calls, most = 20_000, 1 << 10 // bytes for each
+	g := handle(fmt.Sprintf("i32.const %d local.set 2 loop t i32.const 0 i32.const 1 call 0 drop local.get 2 i32.const 1 i32.sub local.tee 2 br_if 0 end i64.const 0", calls))
+	g.imports = []string{"wasi_snapshot_preview1 random_get i32 i32 > i32"}
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	want(t, p, invocation(), "")
+	runtime.ReadMemStats(&after)
+	if made := (after.TotalAlloc - before.TotalAlloc) / calls; made > most {
+		t.Errorf("each call made %d bytes", made)
+	}
+}

@@ -154,7 +154,7 @@ const randomAtOnce = 4 << 10
 func randomGet(c *sandbox.Call, stack []uint64) uint64 {
 	address, n := uint32(stack[0]), uint32(stack[1])
 	c.Read(address, n) // all of it has to be there
-	var buf [randomAtOnce]byte
+	buf := make([]byte, min(n, randomAtOnce))
 	for n > 0 {
 		part := buf[:min(n, randomAtOnce)]
 		c.Charge(hostCost + len(part)/slowBytes)
