@@ -9,6 +9,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
+	"github.com/scriptorium-dev/scriptorium/engine/hostapi"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -220,5 +221,80 @@ func TestFirstMemoryIsCharged(t *testing.T) {
 		if few, many := used(2, reuse), used(120, reuse); many < few+80*1000 {
 			t.Errorf("reuse %v: a call with 2 pages costs %d instructions, one with 120 costs %d", reuse, few, many)
 		}
+	}
+}
+
+// TestFirstSegmentsAreCharged: what a new instance puts into its memory and its tables costs instructions, and is not put
+// there for a call that has not so many.
+func TestFirstSegmentsAreCharged(t *testing.T) {
+	const many = 20_000
+	call := func(elements, data, instructions int) (uint64, error) {
+		g := handle("i64.const 0")
+		g.tables, g.elems, g.data = []byte{1, 0x70, 0, 0xa0, 0x9c, 1}, make([]int, elements), map[int]string{}
+		for n := range data {
+			g.data[n] = "x"
+		}
+		var used engine.Used
+		inv := invocation()
+		inv.Used, inv.Limits.Instructions = &used, uint64(instructions)
+		_, err := run(t, compile(t, newEngine(t), g.bytes(t), false), inv)
+		return used.Instructions, err
+	}
+	for name, n := range map[string][2]int{"elements": {many, 0}, "segments of data": {0, many}} {
+		if used, err := call(n[0], n[1], 0); err != nil || used < many {
+			t.Errorf("%d %s cost %d instructions, %v", many, name, used, err)
+		}
+		if used, err := call(n[0], n[1], many); script.KindOf(err) != script.Limit || used != many {
+			t.Errorf("%d %s for %d instructions: used %d, %v", many, name, many, used, err)
+		}
+	}
+}
+
+// TestOutputIsCharged: what is written by fd_write costs by its pieces and its lines, and not by its bytes alone.
+func TestOutputIsCharged(t *testing.T) {
+	const pieces, lines = 1000, 2000
+	used := func(vectors int, piece string) uint64 {
+		g := handle(fmt.Sprintf("i32.const 8000 i32.const 60000 i32.store 0 i32.const 8000 i32.const %d i32.store 4 "+
+			"i32.const 1 i32.const 8000 i32.const %d i32.const 200 call 0 drop i64.const 0", len(piece), vectors))
+		g.imports = []string{"wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32"}
+		g.data = map[int]string{60000: piece}
+		var used engine.Used
+		inv := invocation()
+		inv.Host, inv.Used = &enginetest.Host{}, &used
+		want(t, compile(t, newEngine(t), g.bytes(t), false), inv, "")
+		return used.Instructions
+	}
+	nothing := used(0, "")
+	if n := used(pieces, ""); n < nothing+pieces {
+		t.Errorf("%d pieces cost %d instructions, none cost %d", pieces, n, nothing)
+	}
+	if n := used(1, strings.Repeat("a\n", lines)); n < nothing+lines*hostapi.LogCost {
+		t.Errorf("%d lines cost %d instructions, and by log at least %d each", lines, n, hostapi.LogCost)
+	}
+}
+
+// TestStartThatIsNestedTooDeep: a start function has the error of any other, though it runs before there is an instance.
+func TestStartThatIsNestedTooDeep(t *testing.T) {
+	g := handle("i64.const 0")
+	g.funcs = append(g.funcs, fn{typ: ">", code: "call 2"})
+	g.start = 2
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	if _, err := run(t, p, invocation()); script.KindOf(err) != script.Limit || !strings.Contains(err.Error(), "nested too deep") {
+		t.Errorf("%v (%s)", err, script.KindOf(err))
+	}
+}
+
+// TestShortRandomNumbers: a module that asks for a byte at a time does not have the agent make much more.
+func TestShortRandomNumbers(t *testing.T) {
+	const calls, most = 20_000, 1 << 10 // bytes for each
+	g := handle(fmt.Sprintf("i32.const %d local.set 2 loop t i32.const 0 i32.const 1 call 0 drop local.get 2 i32.const 1 i32.sub local.tee 2 br_if 0 end i64.const 0", calls))
+	g.imports = []string{"wasi_snapshot_preview1 random_get i32 i32 > i32"}
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	want(t, p, invocation(), "")
+	runtime.ReadMemStats(&after)
+	if made := (after.TotalAlloc - before.TotalAlloc) / calls; made > most {
+		t.Errorf("each call made %d bytes", made)
 	}
 }

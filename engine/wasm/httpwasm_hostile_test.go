@@ -180,3 +180,156 @@ func TestHTTPWasmNothingSurvives(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTPWasmCosts: what the agent looks at byte by byte, or member by member, is charged for, also if the module gets
+// nothing of it.
+func TestHTTPWasmCosts(t *testing.T) {
+	const calls, bytes, members = 10, 8000, 1000
+	used := func(imports, call, config string) int {
+		g := httpGuest(fmt.Sprintf("i32.const %d local.set 0 loop t %s local.get 0 i32.const 1 i32.sub local.tee 0 br_if 0 end i64.const 1", calls, call), imports)
+		g.data = map[int]string{1024: strings.Repeat("X", bytes)}
+		var used engine.Used
+		inv := invocation(`{}`)
+		inv.Used, inv.Config = &used, []byte(config)
+		want(t, compile(t, newEngine(t), g.bytes(t), false), inv, `{"allow":true}`)
+		return int(used.Instructions)
+	}
+	name := func(length int) int {
+		return used(getValues, fmt.Sprintf("i32.const 0 i32.const 1024 i32.const %d i32.const 0 i32.const 0 call 0 drop", length), "")
+	}
+	if short, long := name(1), name(bytes); long-short < calls*bytes/4 {
+		t.Errorf("%d names of %d bytes cost %d instructions, of 1 byte %d", calls, bytes, long, short)
+	}
+	config := func(text string) int {
+		return used("get_config i32 i32 > i32", "i32.const 0 i32.const 0 call 0 drop", text)
+	}
+	var list []string
+	for n := range members {
+		list = append(list, fmt.Sprintf(`"%03d":1`, n))
+	}
+	many := "{" + strings.Join(list, ",") + "}"
+	if one, all := config(fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", len(many)-8))), config(many); all-one < calls*members*10 {
+		t.Errorf("%d times a config of %d members costs %d instructions, one of as many bytes in one member %d", calls, members, all, one)
+	}
+}
+
+// TestHTTPWasmLongErrors: an error says so much, and not all that the module has passed.
+func TestHTTPWasmLongErrors(t *testing.T) {
+	g := httpGuest("i32.const 1024 i32.const 30000 call 0 i64.const 1", "set_uri i32 i32 >")
+	g.data = map[int]string{1024: strings.Repeat("x", 30000)}
+	_, err := run(t, compile(t, newEngine(t), g.bytes(t), false), invocation(`{}`))
+	if script.KindOf(err) != script.Script || len(err.Error()) > 1<<10 || !strings.Contains(err.Error(), "set_uri: parse") {
+		t.Errorf("an error of %d bytes: %.100v", len(err.Error()), err)
+	}
+}
+
+// TestHTTPWasmQuietRehearsal: what handle_request writes and does not end belongs to handle_request.
+func TestHTTPWasmQuietRehearsal(t *testing.T) {
+	write := "i32.const 1 i32.const %d i32.const 1 i32.const 8 call 0 drop"
+	g := httpGuest(fmt.Sprintf(write, 100) + " i64.const 1")
+	g.imports = []string{"wasi_snapshot_preview1 fd_write i32 i32 i32 i32 > i32"}
+	g.funcs[1].code = fmt.Sprintf(write, 108)
+	g.data = map[int]string{100: "\x00\x02\x00\x00\x03\x00\x00\x00" + "\x08\x02\x00\x00\x03\x00\x00\x00", 512: "one", 520: "two"}
+	for _, reuse := range []bool{false, true} {
+		p := compile(t, newEngine(t), g.bytes(t), reuse)
+		for range 3 {
+			for _, c := range []httpCall{
+				{request: `{}`, want: `{"allow":true}`, lines: "info one"},
+				{request: `{}`, response: `{}`, want: `{"allow":true}`, lines: "info two"},
+			} {
+				c.check(t, p)
+			}
+		}
+	}
+}
+
+// TestHTTPWasmRemovesUnseen: a gateway need not send all headers. One that the module removes goes all the same, so that
+// no client passes it to the upstream.
+func TestHTTPWasmRemovesUnseen(t *testing.T) {
+	g := httpGuest("i32.const 0 i32.const 512 i32.const 6 call 0 i32.const 1 i32.const 512 i32.const 6 call 0 i64.const 1", "remove_header i32 i32 i32 >")
+	g.funcs[1].code = "i32.const 1 i32.const 512 i32.const 6 call 0"
+	g.data = map[int]string{512: "X-User"}
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	for _, c := range []httpCall{
+		{request: `{}`, want: `{"allow":true,"headers":{"remove":["x-user"]}}`}, // there is no response yet, and nothing to remove of it
+		{request: `{"headers":{"x-user":"a"}}`, want: `{"allow":true,"headers":{"remove":["x-user"]}}`},
+		{request: `{}`, response: `{}`, want: `{"allow":true,"response_headers":{"remove":["x-user"]}}`},
+	} {
+		c.check(t, p)
+	}
+}
+
+// TestHTTPWasmManyHeaders: a request costs by its headers and their values, and the call looks at its turn and its clock
+// while it reads them.
+func TestHTTPWasmManyHeaders(t *testing.T) {
+	const many, cost = 50_000, 10
+	var headers []string
+	for n := range many {
+		headers = append(headers, fmt.Sprintf(`"%d":""`, n))
+	}
+	p := compile(t, newEngine(t), httpGuest("i64.const 1").bytes(t), true)
+	for name, request := range map[string]string{
+		"headers": `{"headers":{` + strings.Join(headers, ",") + `}}`,
+		"values":  `{"headers":{"a":[""` + strings.Repeat(`,""`, many) + `]}}`,
+	} {
+		var used engine.Used
+		var turn turn
+		inv := invocation(request)
+		inv.Limits.Instructions = script.MaxLimits().Instructions
+		inv.Used, inv.Turn = &used, &turn
+		want(t, p, inv, `{"allow":true}`)
+		if used.Instructions < many*cost || turn.breaths < 20 {
+			t.Errorf("%d %s cost %d instructions, and the call looked at its turn %d times", many, name, used.Instructions, turn.breaths)
+		}
+		inv.Limits.Instructions = many
+		if _, err := run(t, p, inv); script.KindOf(err) != script.Limit {
+			t.Errorf("%d %s for %d instructions: %v", many, name, many, err)
+		}
+	}
+}
+
+// TestHTTPWasmHeldMemory: what the agent keeps for a call counts as the call's memory, which its tenant's setting bounds.
+func TestHTTPWasmHeldMemory(t *testing.T) {
+	const memory = 1 << 20
+	set := httpGuest(`loop t i32.const 1 i32.const 0 i32.const 8 i32.const 0 i32.const 30000 call 0
+		i32.const 0 i32.const 0 i32.load 0 i32.const 1 i32.add i32.store 0 br 0 end i64.const 0`, setHeader)
+	set.data = map[int]string{0: strings.Repeat("0", 30000)}
+	e := newEngine(t)
+	for name, c := range map[string]struct {
+		g       guest
+		request string
+	}{
+		"headers":         {httpGuest("i64.const 1"), `{"headers":{"a":[""` + strings.Repeat(`,""`, 30_000) + `]}}`},
+		"body":            {httpGuest("i64.const 1"), `{"body":"` + strings.Repeat("x", memory) + `"}`},
+		"what it has set": {set, `{}`},
+	} {
+		p := compile(t, e, c.g.bytes(t), true)
+		inv := invocation(c.request)
+		inv.Limits.ResultBytes = 2 * memory
+		for range 3 {
+			inv.Memory = memory
+			if _, err := run(t, p, inv); script.KindOf(err) != script.Limit || script.AsError(err).Field != "tenant.memory" {
+				t.Errorf("%s: %v, want the limit tenant.memory", name, err)
+			}
+			inv.Memory = 64 * memory
+			if _, err := run(t, p, inv); name != "what it has set" && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestHTTPWasmLongNames: names are compared to be sorted, which costs by their bytes.
+func TestHTTPWasmLongNames(t *testing.T) {
+	const calls, bytes = 10, 100_000
+	g := httpGuest(fmt.Sprintf("i32.const %d local.set 0 loop t i32.const 0 i32.const 0 i32.const 0 call 0 drop local.get 0 i32.const 1 i32.sub local.tee 0 br_if 0 end i64.const 1", calls), getNames)
+	p := compile(t, newEngine(t), g.bytes(t), false)
+	name := strings.Repeat("x", bytes)
+	var used engine.Used
+	inv := invocation(`{"headers":{"` + name + `1":"","` + name + `2":""}}`)
+	inv.Used = &used
+	want(t, p, inv, `{"allow":true}`)
+	if used.Instructions < calls*2*bytes/64+2*bytes/4 {
+		t.Errorf("%d calls for names of %d bytes cost %d instructions", calls, bytes, used.Instructions)
+	}
+}

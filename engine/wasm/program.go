@@ -117,12 +117,12 @@ func (p *program) handle(c *sandbox.Call, res *engine.Result) error {
 
 // exchange has a module of http-wasm handle the request, and the response if there is one.
 func exchange(c *sandbox.Call, res *engine.Result) error {
-	x, err := httpwasm.New(c.Inv)
+	x, err := httpwasm.New(c)
 	if err != nil {
 		return err
 	}
 	stateOf(c).exchange = x
-	if err := x.Call(c); err != nil {
+	if err := x.Call(c, finish); err != nil {
 		return err
 	}
 	decision, err := x.Decision()

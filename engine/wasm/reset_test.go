@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/enginetest"
 	"github.com/scriptorium-dev/scriptorium/internal/memtest"
 )
 
@@ -158,19 +159,80 @@ func TestConfigInInitialize(t *testing.T) {
 func TestStacksOfIdleInstances(t *testing.T) {
 	const tenants, most = 100, 256 << 10
 	g := handle("local.get 1 call 2 drop i32.const 2000 i32.const 48 i32.store8 0 " + give("2000", "1"))
-	g.funcs = append(g.funcs, fn{typ: "i32 > i32", code: "block t local.get 0 i32.eqz br_if 0 local.get 0 i32.const 1 i32.sub call 2 drop end i32.const 0"})
-	p := compile(t, newEngine(t), g.bytes(t), true)
-	for _, deep := range []int{10, 20_000} {
-		inv := invocation(strings.Repeat("1", deep))
-		inv.Tenant = fmt.Sprint("first-", deep)
-		want(t, p, inv, "0")
-		before := memtest.InUse()
-		for n := range tenants {
-			inv.Tenant = fmt.Sprint("tenant-", n, "-", deep)
+	g.funcs = append(g.funcs,
+		fn{typ: "i32 > i32", code: "block t local.get 0 i32.eqz br_if 0 local.get 0 i32.const 1 i32.sub call 2 drop end i32.const 0"},
+		fn{typ: ">", code: "loop t end"})
+	for _, start := range []int{0, 3} {
+		g.start = start
+		p := compile(t, newEngine(t), g.bytes(t), true)
+		for _, deep := range []int{10, 20_000} {
+			inv := invocation(strings.Repeat("1", deep))
+			inv.Tenant = fmt.Sprint("first-", deep)
 			want(t, p, inv, "0")
+			before := memtest.InUse()
+			for n := range tenants {
+				inv.Tenant = fmt.Sprint("tenant-", n, "-", deep)
+				want(t, p, inv, "0")
+			}
+			if held := (memtest.InUse() - before) / tenants; held > most {
+				t.Errorf("start function %d: an instance that has called %d functions in each other holds %d bytes, want at most %d", start, deep, held, most)
+			}
 		}
-		if held := (memtest.InUse() - before) / tenants; held > most {
-			t.Errorf("an instance that has called %d functions in each other holds %d bytes, want at most %d", deep, held, most)
+		p.Close()
+	}
+}
+
+// hook is a host that calls a function for each line: while a call runs, others need instances, too.
+type hook struct {
+	enginetest.Host
+	call func()
+}
+
+func (h *hook) Log(*engine.Invocation, engine.Level, string) { h.call() }
+
+// TestMemoryLimitOfReusedInstances: a call has the memory that it may have, also if an instance had more for another one.
+// Versions with other limits share a program, and a tenant's limits can change.
+func TestMemoryLimitOfReusedInstances(t *testing.T) {
+	g := handle("i32.const 0 i32.const 0 i32.const 1 call 0 i32.const 2000 memory.size i32.const 48 i32.add i32.store8 0 " +
+		"i32.const 2001 i32.const 3000 i32.load8_u 0 i32.store8 0 " + give("2000", "2"))
+	g.imports = []string{"scriptorium log i32 i32 i32 >"}
+	g.funcs = append(g.funcs,
+		fn{export: "_initialize", typ: ">", code: "i32.const 4 memory.grow drop"},
+		fn{typ: ">", code: "i32.const 3000 i32.const 55 i32.store8 0"})
+	g.start = 4
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	host := &hook{call: func() {}}
+	high, low := invocation(), invocation()
+	high.Host, low.Host, low.Limits.WasmMemory = host, &hook{call: func() {}}, 2<<16
+	for range 3 {
+		want(t, p, high, "57") // pages, and what start has left
+		want(t, p, low, "17")
+	}
+	host.call = func() { want(t, p, low, "17") }
+	want(t, p, high, "57")
+}
+
+// TestStartThatDiffers: an instance whose start function has made more memory than that of others has its memory whole.
+func TestStartThatDiffers(t *testing.T) {
+	g := handle("i32.const 0 i32.const 0 i32.const 1 call 0 i32.const 2001 i32.const 3001 i32.load8_u 0 i32.store8 0 " +
+		"i32.const 2000 i32.const 3002 i32.load8_u 0 i32.store8 0 " + give("2000", "2"))
+	g.imports = []string{"scriptorium log i32 i32 i32 >", "wasi_snapshot_preview1 random_get i32 i32 > i32"}
+	g.funcs = append(g.funcs, fn{typ: ">", code: "i32.const 3000 i32.const 1 call 1 drop i32.const 3001 i32.const 55 i32.store8 0 " +
+		"i32.const 3000 i32.load8_u 0 i32.const 1 i32.and memory.grow drop"})
+	g.start, g.memory, g.data = 4, []byte{1, 1, 2}, map[int]string{3002: "5"}
+	p := compile(t, newEngine(t), g.bytes(t), true)
+	host := &hook{}
+	inv := invocation()
+	inv.Host = host
+	for range 20 {
+		nested := 0
+		host.call = func() {
+			if nested++; nested < 10 {
+				want(t, p, inv, "57")
+			}
 		}
+		want(t, p, inv, "57")
+		p.Close()
+		p = compile(t, newEngine(t), g.bytes(t), true)
 	}
 }

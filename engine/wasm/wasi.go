@@ -154,7 +154,7 @@ const randomAtOnce = 4 << 10
 func randomGet(c *sandbox.Call, stack []uint64) uint64 {
 	address, n := uint32(stack[0]), uint32(stack[1])
 	c.Read(address, n) // all of it has to be there
-	var buf [randomAtOnce]byte
+	buf := make([]byte, min(n, randomAtOnce))
 	for n > 0 {
 		part := buf[:min(n, randomAtOnce)]
 		c.Charge(hostCost + len(part)/slowBytes)
@@ -200,6 +200,7 @@ func fdWrite(c *sandbox.Call, stack []uint64) uint64 {
 	case n > maxVectors:
 		return errnoInvalid
 	}
+	c.Charge(int(n))
 	var written uint32
 	out := &stateOf(c).out[fd-1]
 	for i := range n {
@@ -239,16 +240,24 @@ func (o *output) write(c *sandbox.Call, level engine.Level, piece []byte) {
 			part = part[:room]
 			piece = piece[room:]
 			o.line = append(o.line, part...)
-			o.flush(c, level)
+			o.end(c, level)
 			continue
 		}
 		o.line = append(o.line, part...)
 		if end < 0 {
 			return
 		}
-		o.flush(c, level)
+		o.end(c, level)
 		piece = piece[end+1:]
 	}
+}
+
+// end charges for the line, and logs it.
+func (o *output) end(c *sandbox.Call, level engine.Level) {
+	if len(o.line) > 0 {
+		c.Charge(hostapi.LogCost)
+	}
+	o.flush(c, level)
 }
 
 // flush logs the line.

@@ -3,12 +3,15 @@ package httpwasm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
-	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/engine/wasm/sandbox"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,7 +28,6 @@ type Exchange struct {
 	upstream message
 	next     bool
 
-	cost int // instructions for reading the arguments
 	held int // bytes that the guest has set
 	most int // may be held
 }
@@ -39,21 +41,21 @@ type body struct {
 
 // message is what requests and responses have in common in arguments.
 type message struct {
-	Method     string                     `json:"method"`
-	Host       string                     `json:"host"`
-	Path       string                     `json:"path"`
-	Query      string                     `json:"query"`
-	RemoteAddr string                     `json:"remote_addr"`
-	Status     int                        `json:"status"`
-	Headers    map[string]json.RawMessage `json:"headers"`
-	Body       string                     `json:"body"`
+	Method     string          `json:"method"`
+	Host       string          `json:"host"`
+	Path       string          `json:"path"`
+	Query      string          `json:"query"`
+	RemoteAddr string          `json:"remote_addr"`
+	Status     int             `json:"status"`
+	Headers    json.RawMessage `json:"headers"`
+	Body       string          `json:"body"`
 
 	headers map[string][]string
 }
 
-// New reads the arguments of a call, each a JSON value. Its errors are Invalid.
-func New(inv *engine.Invocation) (*Exchange, error) {
-	want := 1
+// New reads the arguments of a call, each a JSON value, which it charges for. Its errors are Invalid.
+func New(c *sandbox.Call) (*Exchange, error) {
+	inv, want := c.Inv, 1
 	if inv.OnResponse {
 		want = 2
 	}
@@ -62,16 +64,13 @@ func New(inv *engine.Invocation) (*Exchange, error) {
 	}
 	x := &Exchange{late: inv.OnResponse}
 	var q message
-	if err := q.read("args[0]", inv.Args[0]); err != nil {
+	if err := q.read(c, "args[0]", inv.Args[0]); err != nil {
 		return nil, err
 	}
 	if x.late {
-		if err := x.upstream.read("args[1]", inv.Args[1]); err != nil {
+		if err := x.upstream.read(c, "args[1]", inv.Args[1]); err != nil {
 			return nil, err
 		}
-	}
-	for _, arg := range inv.Args {
-		x.cost += 1 + len(arg)/bytesPerInstruction
 	}
 	x.method, x.source = q.Method, sourceOf(q.RemoteAddr)
 	x.uri = uriOf(q.Path, q.Query, false)
@@ -83,8 +82,12 @@ func New(inv *engine.Invocation) (*Exchange, error) {
 	return x, nil
 }
 
-// bytesPerInstruction is how many bytes of JSON are read for one instruction.
-const bytesPerInstruction = 4
+const (
+	// bytesPerInstruction is how many bytes of JSON are read for one instruction.
+	bytesPerInstruction = 4
+	// perMember is what a value in JSON costs besides its bytes.
+	perMember = 20
+)
 
 func uriOf(path, query string, forced bool) string {
 	if path == "" {
@@ -104,16 +107,26 @@ func sourceOf(address string) string {
 	return net.JoinHostPort(strings.Trim(address, "[]"), "0")
 }
 
-func (m *message) read(field string, arg []byte) error {
+func (m *message) read(c *sandbox.Call, field string, arg []byte) error {
+	c.Charge(1 + len(arg)/bytesPerInstruction)
+	c.Hold(2 * len(arg)) // its texts, and their bytes
 	if arg = bytes.TrimSpace(arg); len(arg) == 0 || arg[0] != '{' {
 		return script.Errorf(script.Invalid, field, "an http-wasm module takes an object with members such as method, path and headers")
 	}
 	if err := json.Unmarshal(arg, m); err != nil {
 		return script.Errorf(script.Invalid, field, "an http-wasm module takes HTTP messages, and this is none: %v", err)
 	}
-	m.headers = make(map[string][]string, len(m.Headers))
-	for name, value := range m.Headers {
-		values, ok := texts(value)
+	m.headers = map[string][]string{}
+	if len(m.Headers) == 0 || string(m.Headers) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(m.Headers))
+	if begin, _ := d.Token(); begin != json.Delim('{') {
+		return script.Errorf(script.Invalid, field+".headers", "want an object")
+	}
+	for d.More() {
+		name, _ := text(c, d)
+		values, ok := texts(c, d)
 		if !ok || strings.IndexByte(name, 0) >= 0 {
 			return script.Errorf(script.Invalid, field+".headers", "%.80q: want text or a list of texts, without the byte 0", name)
 		}
@@ -125,18 +138,42 @@ func (m *message) read(field string, arg []byte) error {
 	return nil
 }
 
+// member charges for a value before it is read: there may be many.
+func member(c *sandbox.Call) {
+	const held = 64 // besides its bytes
+	c.Charge(perMember)
+	c.Hold(held)
+}
+
+// text reads a text that is the next token.
+func text(c *sandbox.Call, d *json.Decoder) (text string, ok bool) {
+	member(c)
+	token, _ := d.Token()
+	text, ok = token.(string)
+	return text, ok
+}
+
 // texts reads the values of a header. The ABI ends each with the byte 0, so that none may have one.
-func texts(value []byte) (values []string, ok bool) {
-	if value[0] == '[' {
-		ok = json.Unmarshal(value, &values) == nil
-	} else {
-		values = make([]string, 1)
-		ok = value[0] == '"' && json.Unmarshal(value, &values[0]) == nil
+func texts(c *sandbox.Call, d *json.Decoder) (values []string, ok bool) {
+	member(c)
+	switch token, _ := d.Token(); token := token.(type) {
+	case string:
+		values = []string{token}
+	case json.Delim:
+		for token == '[' && d.More() {
+			value, ok := text(c, d)
+			if !ok {
+				return nil, false
+			}
+			values = append(values, value)
+		}
+		if end, _ := d.Token(); end != json.Delim(']') {
+			return nil, false
+		}
+	default:
+		return nil, false
 	}
-	for _, v := range values {
-		ok = ok && strings.IndexByte(v, 0) < 0
-	}
-	return values, ok
+	return values, !slices.ContainsFunc(values, func(v string) bool { return strings.IndexByte(v, 0) >= 0 })
 }
 
 // Rehearsing says that the guest handles the request only for what it keeps for the response: it has done so before, in
@@ -158,8 +195,8 @@ func (x *Exchange) setURI(text string) error {
 		text = "/"
 	}
 	u, err := url.ParseRequestURI(text)
-	if err != nil {
-		return err
+	if err != nil { // which repeats all of the text
+		return fmt.Errorf("parse %.80q: %.200s", text, errors.Unwrap(err).Error())
 	}
 	path := u.EscapedPath()
 	if path == "" {

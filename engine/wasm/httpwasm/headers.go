@@ -69,9 +69,10 @@ func (h *headers) changes() *changes {
 	for _, name := range slices.Sorted(maps.Keys(h.replaced)) {
 		values, before := h.values[name], h.base[name]
 		switch {
-		case name == "content-length" || slices.Equal(values, before):
-		case len(values) == 0:
+		case name == "content-length":
+		case len(values) == 0 && h.base != nil: // gateways need not send all that there are
 			c.Remove = append(c.Remove, name)
+		case slices.Equal(values, before):
 		case h.replaced[name] || len(before) > 0:
 			c.Set[name] = values
 		default:

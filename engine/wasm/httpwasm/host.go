@@ -135,7 +135,7 @@ func enableFeatures(c *sandbox.Call, stack []uint64) {
 func getConfig(c *sandbox.Call, stack []uint64) {
 	c.Outside()
 	c.Charge(1 + len(c.Inv.Config)/bytesPerInstruction)
-	text, err := configText(c.Inv.Config)
+	text, err := configText(c.Inv.Config, c.Charge)
 	if err != nil {
 		c.Fail(err)
 	}

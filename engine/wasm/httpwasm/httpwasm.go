@@ -40,9 +40,9 @@ const supported = handler.FeatureBufferRequest | handler.FeatureBufferResponse
 // maxName is how many bytes the name of a header may have.
 const maxName = 8 << 10
 
-// Call has the guest handle the exchange.
-func (x *Exchange) Call(c *sandbox.Call) error {
-	c.Charge(x.cost)
+// Call has the guest handle the exchange. It calls finish when the guest has handled a request for the response: what it
+// has written until then is of the request.
+func (x *Exchange) Call(c *sandbox.Call, finish func(c *sandbox.Call)) error {
 	x.most = c.Limits.ResultBytes
 	stack := c.Stack()
 	stack[0] = 0
@@ -54,6 +54,7 @@ func (x *Exchange) Call(c *sandbox.Call) error {
 	if !x.late {
 		return nil
 	}
+	finish(c)
 	x.answered()
 	stack[0], stack[1] = uint64(next>>32), 0
 	return c.Invoke(response, stack[:2])
@@ -63,7 +64,7 @@ func (x *Exchange) Call(c *sandbox.Call) error {
 func (x *Exchange) hold(c *sandbox.Call, n int) {
 	const overhead = 32 // of a header, at least
 	x.held += n + overhead
-	c.Make(n + overhead)
+	c.Hold(n + overhead)
 	if x.held > x.most {
 		c.Fail(script.Errorf(script.Limit, "", "the module has set more than %d bytes of headers, URI and body: raise limits.resultBytes", x.most))
 	}

@@ -12,8 +12,8 @@ import (
 // others want a text of their own, and no JSON.
 const ConfigMember = "http_wasm"
 
-// configText returns what get_config writes: nothing if there is no config.
-func configText(config []byte) (string, *script.Error) {
+// configText returns what get_config writes: nothing if there is no config. It pays for each member, which is copied.
+func configText(config []byte, pay func(instructions int)) (string, *script.Error) {
 	if len(config) == 0 {
 		return "", nil
 	}
@@ -21,6 +21,7 @@ func configText(config []byte) (string, *script.Error) {
 	if err := json.Unmarshal(config, &members); err != nil {
 		return "", script.Errorf(script.Invalid, "config", "want a JSON object: %v", err)
 	}
+	pay(perMember * len(members))
 	own, ok := members[ConfigMember]
 	switch {
 	case ok:
@@ -67,7 +68,9 @@ func (g *guest) name(address, length uint64) string {
 	if uint32(length) == 0 {
 		g.refuse("the name of a header is empty")
 	}
-	return g.read(address, length, maxName)
+	name := g.read(address, length, maxName)
+	g.Charge(len(name) / bytesPerInstruction) // each byte is looked at, and made lower case
+	return name
 }
 
 func getHeaderNames(g *guest) {
@@ -75,6 +78,9 @@ func getHeaderNames(g *guest) {
 	var names []string
 	if h := g.headers(g.stack[0]); h != nil {
 		g.Charge(perName * len(h.values))
+		for name := range h.values {
+			g.ChargeBytes(len(name))
+		}
 		names = h.names()
 	}
 	g.stack[0] = g.list(g.stack[1], g.stack[2], names)

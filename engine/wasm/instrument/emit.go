@@ -301,5 +301,6 @@ func (p *parser) write() {
 		b = appendU32(append(b, byte(id)), uint32(len(count)+len(content)))
 		b = append(append(b, count...), content...)
 	}
+	p.m.Segments = p.data + p.elements
 	p.m.Code = p.appendNames(b)
 }

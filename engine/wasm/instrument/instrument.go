@@ -73,6 +73,7 @@ type Module struct {
 	MemoryMin  uint32 // pages
 	MemoryMax  uint32 // pages; at most Options.MaxMemoryPages
 	HasStart   bool   // the module runs code when it is instantiated
+	Segments   int    // of data, and elements of tables: what an instance may begin with
 	Stack      int32  // what the global StackName begins with
 
 	names map[uint32]string

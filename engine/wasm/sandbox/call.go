@@ -136,10 +136,23 @@ func (c *Call) settle(left int64) int64 {
 	n := min(c.later, max(c.slice()-left, 0))
 	left, c.later = left+n, c.later-n
 	if left < 0 {
-		c.spent = true
-		c.Fail(script.Errorf(script.Limit, "", "the call used up its %d instructions", c.Limits.Instructions))
+		c.Fail(c.exhausted())
 	}
 	return left
+}
+
+// exhausted is the error of a call that has no instructions left.
+func (c *Call) exhausted() *script.Error {
+	c.spent, c.later = true, 0
+	return script.Errorf(script.Limit, "", "the call used up its %d instructions", c.Limits.Instructions)
+}
+
+// prepay charges before there is an instance.
+func (c *Call) prepay(n int) error {
+	if c.later -= int64(n); c.later < 0 {
+		return c.exhausted()
+	}
+	return nil
 }
 
 func (c *Call) left() int64 { return int64(c.gas.Get()) }

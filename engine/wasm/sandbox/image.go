@@ -78,10 +78,10 @@ func (i *instance) touch(address uint32, n int) {
 	i.writes[1].Set(i.writes[1].Get() | groups)
 }
 
-// restore brings all of an instance's state to the image, whatever it is. It reports whether that can be done.
+// restore brings all of a new instance's state to the image. If it cannot, because a start function has made memory longer,
+// it changes nothing. It reports whether it did.
 func (i *instance) restore(img *image) bool {
-	i.clean(&image{}) // a page less, and one that is back, would else not be zeros
-	if !i.memory.resize(i, img.length) {
+	if i.memory.length() > img.length || !i.memory.resize(i, img.length) {
 		return false
 	}
 	for n := range img.blocks {

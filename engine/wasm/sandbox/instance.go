@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/scriptorium-dev/scriptorium/engine"
 	"github.com/scriptorium-dev/scriptorium/engine/wasm/instrument"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -31,9 +32,11 @@ type instance struct {
 	mark      uint64               // see Call.Mark
 	call      Call
 
+	user   user // whose it is
+	joined bool // the pool knows it
+
 	// While it is in the pool:
 	place     *list.Element
-	user      user
 	idleBytes int
 }
 
@@ -59,15 +62,16 @@ const (
 	shallow = 8 << 10
 )
 
-// take returns an instance for a call of the tenant. Without reuse it is a new one in any case; pooled says that the memory of
+// take returns an instance for a call of inv. Without reuse it is a new one in any case; pooled says that the memory of
 // another may be used for it, which is as if it were new.
-func (m *Module) take(tenant string, reuse, pooled bool) *instance {
+func (m *Module) take(inv *engine.Invocation, reuse, pooled bool) *instance {
+	key := user{m, inv.Tenant, inv.Limits.OrDefaults().WasmMemory, reuse}
 	if pooled {
-		if i := m.sandbox.pool.take(user{m, tenant, reuse}); i != nil {
+		if i := m.sandbox.pool.take(key); i != nil {
 			return i
 		}
 	}
-	i := &instance{of: m, recycle: pooled && !reuse && !m.source.Module.HasStart}
+	i := &instance{of: m, user: key, recycle: pooled && !reuse && !m.source.Module.HasStart}
 	i.call.instance = i
 	return i
 }
@@ -77,6 +81,7 @@ func (i *instance) prepare(reuse bool) error {
 	c := &i.call
 	if i.module != nil {
 		c.attach(i)
+		i.makeShallow()
 		if err := c.grow(0, i.memory.length()); err != nil {
 			return err
 		}
@@ -89,9 +94,9 @@ func (i *instance) prepare(reuse bool) error {
 		i.base()
 	}
 	if reuse && !i.holdsReferences() {
-		if img := i.of.sandbox.pool.image(i.of, c.Inv.Tenant); img != nil && i.restore(img) {
+		if img := i.of.sandbox.pool.image(i.user); img != nil && i.restore(img) {
 			i.image = img
-			i.of.sandbox.pool.join(c.Inv.Tenant, i)
+			i.of.sandbox.pool.join(i)
 			return nil
 		}
 	}
@@ -107,7 +112,7 @@ func (i *instance) prepare(reuse bool) error {
 	}
 	if reuse && !i.outside {
 		i.image = i.capture()
-		i.of.sandbox.pool.join(c.Inv.Tenant, i)
+		i.of.sandbox.pool.join(i)
 	}
 	return nil
 }
@@ -123,6 +128,9 @@ func (i *instance) instantiate() error {
 	c, m := &i.call, i.of
 	if m.pages*PageBytes > c.maxMemory {
 		return script.Errorf(script.Limit, "limits.wasm.memory", "the module begins with %d KiB of memory, and may have %d: raise limits.wasm.memory", m.pages*PageBytes>>10, c.maxMemory>>10)
+	}
+	if err := c.prepay(m.source.Module.Segments * segmentCost); err != nil {
+		return err
 	}
 	i.memory.call = c
 	ctx := experimental.WithMemoryAllocator(context.Context(c), &i.memory)
@@ -144,6 +152,7 @@ func (i *instance) instantiate() error {
 	if c.module == nil { // else a start function has got its instructions by refill
 		c.attach(i)
 	}
+	i.makeShallow() // a start function runs on a stack of its own
 	c.Charge(int(max(m.pages, freePages)-freePages) * pageCost)
 	return nil
 }
@@ -152,6 +161,8 @@ func (i *instance) instantiate() error {
 const (
 	freePages = 32
 	pageCost  = 1 << 10
+	// segmentCost is what a segment of data or an element of a table costs, which may take 100 ns.
+	segmentCost = 2
 )
 
 // moduleConfig is the same for all: no name, no start functions, no files. Nobody reads the source of random numbers: the
@@ -164,8 +175,10 @@ func (c *Call) attach(i *instance) {
 	n := min(c.later, c.slice())
 	c.later -= n
 	c.gas.Set(uint64(n))
-	i.stack.Set(uint64(min(shallow, i.of.source.Module.Stack)))
 }
+
+// makeShallow gives a call the first part of the stack.
+func (i *instance) makeShallow() { i.stack.Set(uint64(min(shallow, i.of.source.Module.Stack))) }
 
 // deepen gives a call the rest of the stack when it first needs that.
 func (i *instance) deepen() {
@@ -235,7 +248,7 @@ func (i *instance) base() {
 		img.globals = nil
 		i.of.base.CompareAndSwap(nil, img)
 	}
-	if i.user.module == nil {
-		i.of.sandbox.pool.join(i.call.Inv.Tenant, i)
+	if !i.joined {
+		i.of.sandbox.pool.join(i)
 	}
 }

@@ -65,6 +65,13 @@ func (m *memory) Free() {}
 
 func (m *memory) length() uint64 { return uint64(len(m.buffer)) }
 
+// Hold counts bytes that the host keeps until the call ends, as if they were the module's.
+func (c *Call) Hold(bytes int) {
+	if err := c.grow(0, uint64(bytes)); err != nil {
+		c.Fail(err)
+	}
+}
+
 // grow counts that memory has grown, and says whether the tenant's calls may have so much together.
 func (c *Call) grow(from, to uint64) *script.Error {
 	bytes := int64(to) - int64(from)

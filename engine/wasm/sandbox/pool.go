@@ -24,6 +24,7 @@ type pool struct {
 type user struct {
 	module *Module
 	tenant string
+	memory int  // that its calls may have
 	reuse  bool // else it is the memory alone that is kept
 }
 
@@ -53,20 +54,20 @@ func (p *pool) take(key user) *instance {
 }
 
 // image returns what the user's instances are reset to; nil if there are none.
-func (p *pool) image(m *Module, tenant string) *image {
+func (p *pool) image(key user) *image {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u := p.users[user{m, tenant, true}]; u != nil {
+	if u := p.users[key]; u != nil {
 		return u.image
 	}
 	return nil
 }
 
-// join makes i one of the user's instances. It has its image.
-func (p *pool) join(tenant string, i *instance) {
+// join makes i one of its user's instances. It has its image.
+func (p *pool) join(i *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i.user = user{i.of, tenant, !i.recycle}
+	i.joined = true
 	u := p.users[i.user]
 	if u == nil {
 		u = &idle{image: i.image}
@@ -79,20 +80,21 @@ func (p *pool) join(tenant string, i *instance) {
 func (p *pool) leave(i *instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	u := p.users[i.user]
-	if i.user.module == nil || u == nil {
+	if !i.joined {
 		return
 	}
-	if u.live--; u.live == 0 {
-		delete(p.users, i.user)
+	i.joined = false
+	if u := p.users[i.user]; u != nil {
+		if u.live--; u.live == 0 {
+			delete(p.users, i.user)
+		}
 	}
-	i.user = user{}
 }
 
 // put keeps i, which was reset. It reports whether there is room. Those that have to go are dropped.
 func (p *pool) put(i *instance) bool {
 	size := i.bytes()
-	if i.user.module == nil || size > p.most {
+	if !i.joined || size > p.most {
 		return false
 	}
 	var gone []*instance

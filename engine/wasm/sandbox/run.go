@@ -22,7 +22,7 @@ func (m *Module) Run(ctx context.Context, inv *engine.Invocation, reuse bool, re
 	asked := reuse
 	// What is to be the same at each run, for example in a test, must not depend on the run that made the image.
 	reuse = reuse && m.source.Module.Resettable && inv.Clock == nil && inv.Random == nil
-	i := m.take(inv.Tenant, reuse, reuse == asked)
+	i := m.take(inv, reuse, reuse == asked)
 	i.call.begin(ctx, m.sandbox, inv)
 	err := i.run(reuse, res, body)
 	if inv.Used != nil {

@@ -48,7 +48,11 @@ func (c *Call) trap(text string) *script.Error {
 	if at := strings.LastIndex(what, "wasm error: "); at >= 0 {
 		what = what[at+len("wasm error: "):]
 	}
-	if stack := c.instance.stack; what == "stack overflow" || stack != nil && int32(stack.Get()) < 0 {
+	stack := c.instance.stack
+	if stack == nil && c.module != nil { // a start function trapped
+		stack = mutable(c.module, instrument.StackName)
+	}
+	if what == "stack overflow" || stack != nil && int32(stack.Get()) < 0 {
 		e := script.Errorf(script.Limit, "", "calls are nested too deep: they may take %d KiB of stack together", c.instance.of.source.Module.Stack>>10)
 		e.Stack = c.stackOf(text)
 		return e
