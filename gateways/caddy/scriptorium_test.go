@@ -63,7 +63,8 @@ func newSite(tb testing.TB) *site {
 		_, _ = fmt.Fprintf(w, "%s %s for %s gone:%s own:%s route:%s: %s", r.Method, r.RequestURI, strings.Join(r.Header["X-User"], "+"), r.Header.Get("X-Gone"), r.Header.Get("Scriptorium-Path"), r.Header.Get("X-Route"), body)
 	}))
 	tb.Cleanup(s.app.Close)
-	s.world.Publish(tb, localtest.Manifest("gate", features), 1)
+	// A fast machine must meet the timeout before it has run all instructions.
+	s.world.Publish(tb, strings.Replace(localtest.Manifest("gate", features), "{timeout: 1s}", "{timeout: 1s, instructions: 100000000}", 1), 1)
 	s.state = filepath.Join(s.world.Dir, "caddy")
 	tb.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
