@@ -41,6 +41,11 @@ const features = `function handle(request)
   if path == "/slow" then while true do end end
 end`
 
+// gate returns the manifest of the script. A fast machine must meet the timeout before it has run all instructions.
+func gate() string {
+	return strings.Replace(localtest.Manifest("gate", features), "{timeout: 1s}", "{timeout: 1s, instructions: 100000000}", 1)
+}
+
 // site is a Caddy with a script before an application.
 type site struct {
 	t       testing.TB
@@ -63,8 +68,7 @@ func newSite(tb testing.TB) *site {
 		_, _ = fmt.Fprintf(w, "%s %s for %s gone:%s own:%s route:%s: %s", r.Method, r.RequestURI, strings.Join(r.Header["X-User"], "+"), r.Header.Get("X-Gone"), r.Header.Get("Scriptorium-Path"), r.Header.Get("X-Route"), body)
 	}))
 	tb.Cleanup(s.app.Close)
-	// A fast machine must meet the timeout before it has run all instructions.
-	s.world.Publish(tb, strings.Replace(localtest.Manifest("gate", features), "{timeout: 1s}", "{timeout: 1s, instructions: 100000000}", 1), 1)
+	s.world.Publish(tb, gate(), 1)
 	s.state = filepath.Join(s.world.Dir, "caddy")
 	tb.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -161,7 +165,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		s.mustLoad(mode.global, s.proxy(mode.settings+"param env prod\nbody 8"))
 		if name != "socket" {
-			s.world.Publish(t, localtest.Manifest("gate", features), 2) // Caddy's agent runs it, too
+			s.world.Publish(t, gate(), 2) // Caddy's agent runs it, too
 		}
 		host, _, _ := strings.Cut(s.address, ":")
 		for _, tt := range []struct {
@@ -202,7 +206,7 @@ func TestFailures(t *testing.T) {
 	s := newSite(t)
 	for fail, status := range map[string]int{"": 503, "fail closed": 503, "fail open": 200} {
 		s.mustLoad(s.agent(), s.proxy(fail))
-		s.world.Publish(t, localtest.Manifest("gate", features), 2)
+		s.world.Publish(t, gate(), 2)
 		if a := s.ask("/fails", ""); a.status != status {
 			t.Errorf("%q: %d", fail, a.status)
 		}
@@ -225,7 +229,7 @@ func TestFailures(t *testing.T) {
 func TestReloads(t *testing.T) {
 	s := newSite(t)
 	s.mustLoad(s.agent(), s.proxy(""))
-	s.world.Publish(t, localtest.Manifest("gate", features), 2)
+	s.world.Publish(t, gate(), 2)
 	if err := s.world.Stack.StopRegistry(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +361,7 @@ func TestJSON(t *testing.T) {
 	if err := caddy.Load(cfg, true); err != nil {
 		t.Fatal(err)
 	}
-	s.world.Publish(t, localtest.Manifest("gate", features), 2)
+	s.world.Publish(t, gate(), 2)
 	if a := s.ask("/deny", ""); a.status != 418 {
 		t.Errorf("%d %q", a.status, a.body)
 	}
