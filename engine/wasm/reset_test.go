@@ -212,7 +212,7 @@ func TestMemoryLimitOfReusedInstances(t *testing.T) {
 	want(t, p, high, "57")
 }
 
-// TestStartThatDiffers: an instance whose start function has made more memory than that of others has its memory whole.
+// TestStartThatDiffers: a start function may grow memory more in one instance than in the others. That instance keeps its memory.
 func TestStartThatDiffers(t *testing.T) {
 	g := handle("i32.const 0 i32.const 0 i32.const 1 call 0 i32.const 2001 i32.const 3001 i32.load8_u 0 i32.store8 0 " +
 		"i32.const 2000 i32.const 3002 i32.load8_u 0 i32.store8 0 " + give("2000", "2"))

@@ -109,11 +109,7 @@ func TestEnginesWhileAnOlderRegistryWrites(t *testing.T) {
 	a := w.agent(newer, "a", r, old)
 	r.publishIn(script.EngineRego, deciding(1), script.Plan{})
 	w.answers(a, "1")
-	for _, enabled := range []bool{false, true} {
-		if _, _, err := old.SetEnabled(t.Context(), route, enabled, byAnn); err != nil {
-			t.Fatal(err)
-		}
-	}
+	old.rewrites()
 	w.answers(a, "1")
 	old.stop()
 	r.leads()

@@ -206,11 +206,7 @@ func TestAnOlderRegistryWrites(t *testing.T) {
 	w.answers(b, "1")
 	r.publish(route, 2, gated("a", "b"))
 	r.waits("gate webhook/ci: the build")
-	for _, enabled := range []bool{false, true} {
-		if _, _, err := old.SetEnabled(t.Context(), route, enabled, byAnn); err != nil {
-			t.Fatal(err)
-		}
-	}
+	old.rewrites()
 	w.hook.say(true)
 	r.waits(approval)
 	if x := r.is(route, "the candidate is in its step", inStep(1)); gates(x) != 0 {

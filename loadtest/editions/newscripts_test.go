@@ -95,11 +95,7 @@ func TestLibrariesBesideAnOlderRegistry(t *testing.T) {
 	a := w.agent(newer, "a", r, old)
 	r.publishRequiring(1)
 	w.answers(a, "1")
-	for _, enabled := range []bool{false, true} {
-		if _, _, err := old.SetEnabled(t.Context(), route, enabled, byAnn); err != nil {
-			t.Fatal(err)
-		}
-	}
+	old.rewrites()
 	r.failing("lua+libraries", "a: acme/route")
 	w.answers(a, "1")
 	old.stop()

@@ -180,6 +180,16 @@ func (w *world) registry(e edition, flags ...string) *registry {
 	return r
 }
 
+// rewrites has the registry write the record of acme/route twice: it disables the script, and enables it again.
+func (r *registry) rewrites() {
+	r.t.Helper()
+	for _, enabled := range []bool{false, true} {
+		if _, _, err := r.SetEnabled(r.t.Context(), route, enabled, byAnn); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // leads waits until the registry leads.
 func (r *registry) leads() {
 	r.t.Helper()
