@@ -13,9 +13,9 @@ const (
 	maxSetElements = 256       // of a set that a source lists
 	maxRules       = 2000
 	maxElses       = 100
-	maxTypeSize    = 20_000 // of what the compiler works out about a rule's value
-	maxBodyWork    = 64 << 20
-	maxIndexNodes  = 500_000
+	maxTypeSize    = 20_000   // of what the compiler works out about a rule's value
+	maxBodyWork    = 64 << 20 // of all bodies: for each the square of its expressions, multiplied by its terms
+	maxIndexNodes  = 500_000  // of all indexes of rules
 )
 
 // prescan refuses a source with a long list of elements in braces, before the parser makes a set of it: it looks at each
