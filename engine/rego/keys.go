@@ -43,7 +43,15 @@ func verifiesWith(constraints *ast.Term) bool {
 	return key == nil || verifies(key)
 }
 
-// jsonWork is of all RSA keys in JSON, whose moduli are members n.
+// The work of verifying a signature with a key on a curve.
+const (
+	curveWork = 10
+	p384Work  = 40
+	p521Work  = 100
+)
+
+// jsonWork is of all keys in JSON: the moduli of RSA keys are members n, and the curves of others are members crv. A
+// signature may be verified with each.
 func jsonWork(code []byte) (work int) {
 	tokens := json.NewDecoder(bytes.NewReader(code))
 	for before := ""; ; {
@@ -52,8 +60,16 @@ func jsonWork(code []byte) (work int) {
 			return work
 		}
 		s, _ := token.(string)
-		if strings.EqualFold(before, "n") {
+		switch {
+		case strings.EqualFold(before, "n"):
 			work = addWork(work, 6*len(s))
+		case !strings.EqualFold(before, "crv"):
+		case s == "P-521":
+			work = min(work+p521Work, maxKeyWork+1)
+		case s == "P-384":
+			work = min(work+p384Work, maxKeyWork+1)
+		default:
+			work = min(work+curveWork, maxKeyWork+1)
 		}
 		before = s
 	}

@@ -2,6 +2,8 @@ package rego_test
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -36,6 +38,26 @@ func publicPEM(t *testing.T, key *rsa.PublicKey) string {
 
 func jwk(key *rsa.PublicKey) string {
 	return `{"kty":"RSA","e":"AQAB","n":"` + base64.RawURLEncoding.EncodeToString(key.N.Bytes()) + `"}`
+}
+
+// curveKeys returns a token with a signature that no key has made, and n times the same key.
+func curveKeys(t *testing.T, n int) (token, keys string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length = 66
+	part := base64.RawURLEncoding.EncodeToString
+	one := `{"kty":"EC","crv":"P-521","x":"` + part(point[1:1+length]) + `","y":"` + part(point[1+length:]) + `"}`
+	signature := make([]byte, 2*length)
+	signature[length-1], signature[2*length-1] = 1, 1
+	token = part([]byte(`{"alg":"ES512"}`)) + "." + part([]byte(`{}`)) + "." + part(signature)
+	return token, `{"keys":[` + strings.Repeat(one+",", n-1) + one + "]}"
 }
 
 // token signs a token with the key, or with anything if there is none.
@@ -88,6 +110,7 @@ func TestGuardsOfKeys(t *testing.T) {
 		return string(text)
 	}
 	const verify, decode = `decision := io.jwt.verify_rs256(input[0], input[1])`, `decision := io.jwt.decode_verify(input[0], {"cert": input[1]})[0]`
+	const curve = `decision := io.jwt.verify_es512(input[0], input[1])`
 	const certificates = `decision := crypto.x509.parse_and_verify_certificates(input[0])[0]`
 	for name, test := range map[string]struct{ body, input, want string }{
 		"key":         {verify, pair(token(t, own, 0), publicPEM(t, &own.PublicKey)), "true"},
@@ -99,6 +122,8 @@ func TestGuardsOfKeys(t *testing.T) {
 		"large, too":  {decode, pair(token(t, nil, large/8), publicPEM(t, odd(large))), ""},
 		"large root":  {certificates, pair(chain(t, own, odd(large)), ""), ""},
 		"base64":      {certificates, pair(base64.StdEncoding.EncodeToString([]byte(chain(t, own, odd(large)))), ""), ""},
+		"curve keys":  {curve, pair(curveKeys(t, 10)), "false"},
+		"many curves": {curve, pair(curveKeys(t, 1000)), ""},
 		"many places": {`decision := count(regex.find_n("a?", input[0], -1))`, pair(strings.Repeat("a", 300_000), ""), ""},
 	} {
 		for _, target := range []string{"interpreted", "wasm"} {
