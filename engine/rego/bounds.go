@@ -42,6 +42,7 @@ func (s sources) bounded() *script.Error {
 // The stages of the compiler that bound what the stages after them cost.
 var (
 	bodiesStage  = ast.CompilerStageDefinition{Name: "BoundBodies", MetricName: "bound_bodies", Stage: func(c *ast.Compiler) *ast.Error { return boundBodies(c.Modules) }}
+	graphStage   = ast.CompilerStageDefinition{Name: "BoundGraph", MetricName: "bound_graph", Stage: boundGraph}
 	typesStage   = ast.CompilerStageDefinition{Name: "BoundTypes", MetricName: "bound_types", Stage: boundTypes}
 	indexesStage = ast.CompilerStageDefinition{Name: "BoundIndexes", MetricName: "bound_indexes", Stage: boundIndexes}
 )
@@ -49,13 +50,15 @@ var (
 // newCompiler returns a compiler that refuses what would cost it too much.
 func newCompiler() *ast.Compiler {
 	//nolint:staticcheck // capabilities would name the guards to authors
-	return ast.NewCompiler().WithBuiltins(declarations(guarded())).WithStageAfterID(ast.StageRewriteWithValues, bodiesStage).
+	return ast.NewCompiler().WithBuiltins(declarations(guarded())).WithStageAfterID(ast.StageRewriteRegoMetadataCalls, graphStage).
+		WithStageAfterID(ast.StageRewriteWithValues, bodiesStage).
 		WithStageAfterID(ast.StageCheckRecursion, typesStage).WithStageAfterID(ast.StageCheckRecursion, indexesStage)
 }
 
 // The messages of the stages, which are errors of the kind Limit.
 const (
 	errBodies  = "the bodies of the rules have too many expressions: split the longest into rules"
+	errGraph   = "the rules refer to too many rules: a reference with a variable is to all rules that it may select"
 	errTypes   = "the rule's value has too many parts, counting those of the rules that it refers to: split it"
 	errIndexes = "the rules of this name refer to too many different values: give those that have little in common different names"
 )
@@ -82,6 +85,39 @@ func boundBodies(modules map[string]*ast.Module) *ast.Error {
 		}
 	}
 	return nil
+}
+
+// boundGraph bounds the graph of rules, before the compiler makes it.
+func boundGraph(c *ast.Compiler) *ast.Error {
+	if edges, last := edgesOf(c); edges > maxGraphEdges {
+		return ast.NewError(ast.CompileErr, last.Location, "%s", errGraph)
+	}
+	return nil
+}
+
+// edgesOf counts from how many references to how many rules the graph has edges. If there are too many it stops, and returns
+// the rule that it has come to.
+func edgesOf(c *ast.Compiler) (edges int, last *ast.Rule) {
+	for _, file := range slices.Sorted(maps.Keys(c.Modules)) {
+		ast.WalkRules(c.Modules[file], func(r *ast.Rule) bool {
+			count := func(ref ast.Ref) bool {
+				if edges > maxGraphEdges || !ref.HasPrefix(ast.DefaultRootRef) {
+					return edges > maxGraphEdges
+				}
+				for _, to := range c.GetRulesDynamicWithOpts(ref, ast.RulesOptions{IncludeHiddenModules: true}) {
+					for ; to != nil; to = to.Else {
+						edges++
+					}
+				}
+				last = r
+				return false
+			}
+			ast.WalkRefs(r.Head, count)
+			ast.WalkRefs(r.Body, count) // WalkRules comes to the branches of else
+			return edges > maxGraphEdges
+		})
+	}
+	return edges, last
 }
 
 // boundIndexes bounds the indexes of rules.

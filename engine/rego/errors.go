@@ -47,7 +47,7 @@ func compileError(err error) *script.Error {
 		kind, message = script.Limit, fmt.Sprintf("the source is nested deeper than %d: split the expression", maxNesting)
 	}
 	switch first.Message {
-	case errBodies, errTypes, errIndexes:
+	case errBodies, errGraph, errTypes, errIndexes:
 		kind = script.Limit
 	}
 	return at(script.Errorf(kind, "", "%s", message), first.Location)

@@ -151,3 +151,32 @@ func TestHostileIndexes(t *testing.T) {
 		p.Close()
 	}
 }
+
+// TestHostileGraphs: rules that may refer to many others are refused, or the size of the program is the truth.
+func TestHostileGraphs(t *testing.T) {
+	for _, n := range []int{200, 600} {
+		var b strings.Builder
+		b.WriteString("package acme.p\ndecision := 1\n")
+		for i := range n {
+			fmt.Fprintf(&b, "q.a%d := 1\nr%[1]d := 1 if q[_]\n", i)
+		}
+		e := newEngine(t)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		p, err := e.Compile(source(b.String(), script.RegoTargetInterpreted))
+		if err != nil {
+			if script.KindOf(err) != script.Limit {
+				t.Errorf("%d rules: %v", n, err)
+			}
+			continue
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held := int(after.HeapAlloc) - int(before.HeapAlloc)
+		if t.Logf("%d rules: %d KiB, holds %d", n, p.Size()>>10, held>>10); held > p.Size() {
+			t.Errorf("%d rules: the program says that it holds %d KiB, and holds %d", n, p.Size()>>10, held>>10)
+		}
+		p.Close()
+	}
+}

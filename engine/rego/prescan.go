@@ -16,6 +16,7 @@ const (
 	maxTypeSize    = 20_000   // of what the compiler works out about a rule's value
 	maxBodyWork    = 64 << 20 // of all bodies: for each the square of its expressions, multiplied by its terms
 	maxIndexNodes  = 500_000  // of all indexes of rules
+	maxGraphEdges  = 100_000  // from references to the rules that they may select
 )
 
 // prescan refuses a source with a long list of elements in braces, before the parser makes a set of it: it looks at each

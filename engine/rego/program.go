@@ -25,13 +25,17 @@ func newProgram(p *policy, src engine.Source) *program {
 	guardCalls(p.compiler.Modules)
 	made, bytes := p.specialize()
 	nodes, _ := indexesOf(made.compiler)
+	edges, _ := edgesOf(made.compiler)
 	return &program{
-		policy: made, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(len(src.Code)+bytes) + nodes*indexNodeBytes,
+		policy: made, store: &store{base: p.data}, guards: guarded(), form: src.Runtime.Rego.Input, size: sizeOf(len(src.Code)+bytes) + nodes*indexNodeBytes + edges*graphEdgeBytes,
 	}
 }
 
-// indexNodeBytes is how large a node of an index of rules is.
-const indexNodeBytes = 100
+// How large a node of an index of rules is, and an edge of the graph of rules.
+const (
+	indexNodeBytes = 100
+	graphEdgeBytes = 100
+)
 
 // sizeOf estimates what a compiled policy holds: trees are about this many times as large as their text.
 func sizeOf(text int) int {
