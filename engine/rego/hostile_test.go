@@ -120,63 +120,42 @@ func TestHostileSources(t *testing.T) {
 	}
 }
 
-// TestHostileIndexes: rules of one name that have nothing in common are refused, or the size of the program is the truth.
-func TestHostileIndexes(t *testing.T) {
-	for _, n := range []int{200, 1000} {
-		var b strings.Builder
-		b.WriteString("package acme.p\n")
-		for i := range n {
-			fmt.Fprintf(&b, "decision if { input.y == %d\n", i)
+// TestHostileSizes: a policy from which the compiler makes far more than its source is refused, or the size of the program is
+// the truth.
+func TestHostileSizes(t *testing.T) {
+	for name, rules := range map[string]func(i int) string{
+		"indexes": func(i int) string { // rules of one name that have nothing in common
+			text := fmt.Sprintf("decision if { input.y == %d\n", i)
 			for j := range 6 {
-				fmt.Fprintf(&b, "input.a%d == 1\n", i*6+j)
+				text += fmt.Sprintf("input.a%d == 1\n", i*6+j)
 			}
-			b.WriteString("}\n")
-		}
-		e := newEngine(t)
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		p, err := e.Compile(source(b.String(), script.RegoTargetInterpreted))
-		if err != nil {
-			if script.KindOf(err) != script.Limit {
-				t.Errorf("%d rules: %v", n, err)
+			return text + "}\n"
+		},
+		"graphs": func(i int) string { return fmt.Sprintf("q.a%d := 1\nr%[1]d := 1 if q[_]\n", i) },
+	} {
+		for _, n := range []int{200, 600} {
+			var b strings.Builder
+			b.WriteString("package acme.p\ndecision if input.none\n")
+			for i := range n {
+				b.WriteString(rules(i))
 			}
-			continue
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		if held := int(after.HeapAlloc) - int(before.HeapAlloc); held > p.Size() {
-			t.Errorf("%d rules: the program says that it holds %d KiB, and holds %d", n, p.Size()>>10, held>>10)
-		}
-		p.Close()
-	}
-}
-
-// TestHostileGraphs: rules that may refer to many others are refused, or the size of the program is the truth.
-func TestHostileGraphs(t *testing.T) {
-	for _, n := range []int{200, 600} {
-		var b strings.Builder
-		b.WriteString("package acme.p\ndecision := 1\n")
-		for i := range n {
-			fmt.Fprintf(&b, "q.a%d := 1\nr%[1]d := 1 if q[_]\n", i)
-		}
-		e := newEngine(t)
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		p, err := e.Compile(source(b.String(), script.RegoTargetInterpreted))
-		if err != nil {
-			if script.KindOf(err) != script.Limit {
-				t.Errorf("%d rules: %v", n, err)
+			e := newEngine(t)
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			p, err := e.Compile(source(b.String(), script.RegoTargetInterpreted))
+			if err != nil {
+				if script.KindOf(err) != script.Limit {
+					t.Errorf("%s of %d rules: %v", name, n, err)
+				}
+				continue
 			}
-			continue
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if held := int(after.HeapAlloc) - int(before.HeapAlloc); held > p.Size() {
+				t.Errorf("%s of %d rules: the program says that it holds %d KiB, and holds %d", name, n, p.Size()>>10, held>>10)
+			}
+			p.Close()
 		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		held := int(after.HeapAlloc) - int(before.HeapAlloc)
-		if t.Logf("%d rules: %d KiB, holds %d", n, p.Size()>>10, held>>10); held > p.Size() {
-			t.Errorf("%d rules: the program says that it holds %d KiB, and holds %d", n, p.Size()>>10, held>>10)
-		}
-		p.Close()
 	}
 }

@@ -19,9 +19,26 @@ const (
 	maxChainWork = 64 // a chain may try each certificate a hundred times
 )
 
-// verifies reports whether a signature may be verified with a key: a PEM block, or keys as JSON.
-func verifies(key *ast.Term) bool {
-	code := []byte(text(key))
+// verifies reports whether a signature may be verified with the second operand.
+func verifies(operands []*ast.Term) bool { return usable(text(operands[1])) }
+
+// verifiesWith reports whether a signature may be verified with the second operand, of which the member cert is the key.
+func verifiesWith(operands []*ast.Term) bool {
+	o, ok := operands[1].Value.(ast.Object)
+	if !ok {
+		return true
+	}
+	key := o.Get(ast.InternedTerm("cert"))
+	return key == nil || usable(text(key))
+}
+
+// usable reports whether keys are small enough: a PEM block, or keys as JSON.
+func usable(key string) bool {
+	const short = 1 << 10 // text of that length has no large keys
+	if len(key) <= short {
+		return true
+	}
+	code := []byte(key)
 	block, _ := pem.Decode(code)
 	if block == nil {
 		return jsonWork(code) <= maxKeyWork
@@ -31,16 +48,6 @@ func verifies(key *ast.Term) bool {
 	}
 	public, _ := x509.ParsePKIXPublicKey(block.Bytes)
 	return keyWork(public) <= maxKeyWork
-}
-
-// verifiesWith is verifies for constraints, of which one is the key.
-func verifiesWith(constraints *ast.Term) bool {
-	o, ok := constraints.Value.(ast.Object)
-	if !ok {
-		return true
-	}
-	key := o.Get(ast.InternedTerm("cert"))
-	return key == nil || verifies(key)
 }
 
 // The work of verifying a signature with a key on a curve.
@@ -75,12 +82,14 @@ func jsonWork(code []byte) (work int) {
 	}
 }
 
-// chains reports whether a chain of certificates may be verified: PEM blocks, or either as base64.
-func chains(certificates *ast.Term) bool {
+// verifiesChain reports whether a chain of certificates may be verified. The first operand has PEM blocks, or their bytes; either
+// may be base64.
+func verifiesChain(operands []*ast.Term) bool {
 	const begin = "-----BEGIN"
-	code := []byte(text(certificates))
-	if !bytes.HasPrefix(code, []byte(begin)) {
-		code, _ = base64.StdEncoding.DecodeString(text(certificates))
+	certificates := text(operands[0])
+	code := []byte(certificates)
+	if !strings.HasPrefix(certificates, begin) {
+		code, _ = base64.StdEncoding.DecodeString(certificates)
 	}
 	if bytes.HasPrefix(code, []byte(begin)) {
 		var all []byte
