@@ -120,10 +120,10 @@ func (b *bench) publish(t *testing.T, name, source string) *registryv1.PublishRe
 	return resp
 }
 
-// hear makes the fleet hear of an agent.
+// hear makes the fleet hear of an agent, once the registry is where the agent is: before, it counts as no agent yet.
 func (b *bench) hear(t *testing.T, agent string, activated int64) {
 	t.Helper()
-	if err := b.fleet.Reached(t.Context(), 0); err != nil {
+	if err := b.fleet.Reached(t.Context(), script.Revision(activated)); err != nil {
 		t.Fatal(err)
 	}
 	b.fleet.Heard(fleet.Report{Fleet: b.id, Agent: agent, Incarnation: "1", Sequence: uint64(activated) + 1, Activated: script.Revision(activated)})
