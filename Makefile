@@ -128,6 +128,14 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 	CGO_ENABLED=0 go -C gateways/manifests build -o "$$out/egctl" github.com/envoyproxy/gateway/cmd/egctl && \
 	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
 
+.PHONY: console
+console: console/node_modules ## Build the files of the console into console/dist/app (needs Node.js and npm)
+	cd console && rm -rf dist/app src/gen && npm run --silent build
+
+console/node_modules: console/package-lock.json
+	cd console && npm ci --no-audit --no-fund
+	touch $@
+
 PKG ?= ./...
 .PHONY: test-short
 test-short: ## Run the tests of PKG without those that take long, and without the race detector

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
+	"github.com/scriptorium-dev/scriptorium/internal/console"
 	"github.com/scriptorium-dev/scriptorium/internal/demo"
 	"github.com/scriptorium-dev/scriptorium/internal/dev"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
@@ -19,6 +20,6 @@ func Command() *cobra.Command {
 		Short:   "A script registry that pushes every change to every node, in one process",
 		Version: version.String(),
 	}
-	cmd.AddCommand(dev.Command(), demo.Command(), registryd.Command(), agentd.Command())
+	cmd.AddCommand(dev.Command(), demo.Command(), console.Command(), registryd.Command(), agentd.Command())
 	return cmd
 }
