@@ -60,6 +60,7 @@ require (
 )
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/http-wasm/http-wasm-guest-tinygo v0.4.0
 	github.com/http-wasm/http-wasm-host-go v0.7.0

@@ -39,6 +39,6 @@ func New(cfg Config) http.Handler {
 	for path, handler := range services(cfg.Registry) {
 		mux.Handle(path, s.require(handler))
 	}
-	mux.Handle("GET /", assets(cfg.Assets))
+	mux.Handle("GET /", serveFiles(cfg.Assets))
 	return headers(cfg.Secure, http.NewCrossOriginProtection().Handler(mux))
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// assets serves the files of the web application. A path that ends with / is a page: its index.html. Names of files in build/ and
+// serveFiles serves the files of the web application. A path that ends with / is a page: its index.html. Names of files in build/ and
 // assets/ have a digest of what is in them, so browsers keep them.
-func assets(files fs.FS) http.Handler {
+func serveFiles(files fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
 		if info, err := fs.Stat(files, orDot(name)); err == nil && info.IsDir() {
