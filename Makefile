@@ -129,8 +129,10 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
 
 .PHONY: console
-console: console/node_modules ## Build the files of the console into console/dist/app (needs Node.js and npm)
-	cd console && rm -rf dist/app src/gen && npm run --silent build
+console: console/node_modules bin/buf ## Build the files of the console into console/dist/app (needs Node.js and npm)
+	rm -rf console/dist/app console/src/gen
+	bin/buf generate --template console/buf.gen.yaml --path proto/registry --path proto/script --path proto/event
+	cd console && npm run --silent build
 
 console/node_modules: console/package-lock.json
 	cd console && npm ci --no-audit --no-fund
