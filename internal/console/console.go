@@ -37,7 +37,7 @@ func New(cfg Config) http.Handler {
 	mux.Handle("GET /session", http.HandlerFunc(signIn.show))
 	mux.Handle("DELETE /session", http.HandlerFunc(signIn.end))
 	for path, handler := range services(cfg.Registry) {
-		mux.Handle(path, s.require(handler))
+		mux.Handle("POST "+path, s.require(handler))
 	}
 	mux.Handle("GET /", serveFiles(cfg.Assets))
 	return headers(cfg.Secure, http.NewCrossOriginProtection().Handler(mux))
