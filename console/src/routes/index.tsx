@@ -4,7 +4,7 @@ import { registry } from '~/api/client';
 import type { ScriptRates, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, poll, type Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
-import { scriptHref } from '~/shell/palette';
+import { scriptHref } from '~/script/name';
 import { duration, rate } from '~/ui/number';
 import { Sparkline } from '~/ui/sparkline';
 import { Time } from '~/ui/time';

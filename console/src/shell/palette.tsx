@@ -2,6 +2,7 @@ import { $, component$, useSignal, useTask$, useVisibleTask$, type Signal } from
 import { useNavigate } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { Modal } from '~/ui/modal';
+import { scriptHref } from '~/script/name';
 import { pages } from './pages';
 
 interface Entry {
@@ -112,5 +113,3 @@ async function scripts(q: string, signal: AbortSignal): Promise<Entry[]> {
     .map((name) => ({ href: scriptHref(name), title: name, kind: 'Script' }));
 }
 
-/** scriptHref is the page of a script. */
-export const scriptHref = (name: string, page = ''): string => `/script/${page}?name=${encodeURIComponent(name)}`;

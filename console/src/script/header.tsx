@@ -1,0 +1,62 @@
+import { component$ } from '@builder.io/qwik';
+import { Link } from '@builder.io/qwik-city';
+import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { Live } from '~/live/follow';
+import { Freshness } from '~/live/freshness';
+import { scriptHref, type Name } from './name';
+
+export type Tab = '' | 'history/' | 'rollout/';
+
+const tabs: { page: Tab; title: string }[] = [
+  { page: '', title: 'Edit' },
+  { page: 'history/', title: 'History' },
+  { page: 'rollout/', title: 'Rollout' },
+];
+
+interface Props {
+  name: Name;
+  tab: Tab;
+  status: ScriptStatus | undefined;
+  live: Live;
+}
+
+/** Header is at the top of each page of a script. */
+export const Header = component$<Props>(({ name, tab, status, live }) => {
+  const full = `${name.tenant}/${name.name}`;
+  return (
+    <>
+      <div class="head">
+        <h1>{full}</h1>
+        <State status={status} />
+        <Freshness live={live} />
+      </div>
+      <nav class="tabs" aria-label={`Pages of ${full}`}>
+        {tabs.map((t) => (
+          <Link key={t.page} href={scriptHref(full, t.page)} aria-current={t.page === tab ? 'page' : undefined}>{t.title}</Link>
+        ))}
+        <Link href={`/logs/?tenant=${encodeURIComponent(name.tenant)}&name=${encodeURIComponent(name.name)}`}>Logs</Link>
+      </nav>
+    </>
+  );
+});
+
+/** State is what a script is now, in a few words. */
+export const State = ({ status }: { status: ScriptStatus | undefined }) => {
+  const r = status?.release;
+  if (!r) {
+    return null;
+  }
+  return (
+    <>
+      {r.deleted ? <span class="tag bad">deleted</span> : r.active && <span class="tag">version {String(r.active.number)}</span>}
+      {!r.deleted && !r.enabled && <span class="tag warn">disabled</span>}
+      {r.hold && <span class="tag warn" title={`${r.hold.author}: ${r.hold.note}`}>held</span>}
+      {r.candidate && (
+        <span class={['tag', r.candidate.failed && !r.candidate.set ? 'bad' : 'accent']}>
+          candidate {String(r.candidate.version)}{r.candidate.failed && !r.candidate.set ? ' failed' : ''}
+        </span>
+      )}
+      {status.failed > 0 && <span class="tag bad">failed on {status.failed}</span>}
+    </>
+  );
+};

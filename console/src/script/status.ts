@@ -1,0 +1,36 @@
+import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { registry } from '~/api/client';
+import type { FleetStatus, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import { connecting, follow, type Live } from '~/live/follow';
+import type { Name } from './name';
+
+/** Followed is what a page about one script shows. */
+export interface Followed {
+  fleet: Signal<FleetStatus | undefined>;
+  /** Undefined until the registry has answered, and of a script that does not exist. */
+  script: Signal<ScriptStatus | undefined>;
+  live: Signal<Live>;
+}
+
+/** useStatus follows one script: the registry sends each change of it and of its way to the agents. */
+export function useStatus({ tenant, name }: Name): Followed {
+  const fleet = useSignal<FleetStatus>();
+  const script = useSignal<ScriptStatus>();
+  const live = useSignal<Live>(connecting());
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(({ cleanup }) => {
+    const abort = new AbortController();
+    cleanup(() => abort.abort());
+    void follow(
+      abort.signal,
+      live,
+      (signal) => registry().watchStatus({ tenant, name }, { signal }),
+      ({ status }) => {
+        fleet.value = status;
+        script.value = status?.scripts[0];
+      },
+    );
+  });
+  return { fleet, script, live };
+}
