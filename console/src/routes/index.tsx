@@ -1,10 +1,11 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
-import { Link, useLocation, useNavigate, type DocumentHead } from '@builder.io/qwik-city';
+import { Link, useNavigate, type DocumentHead } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import type { ScriptRates, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, poll, type Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
 import { scriptHref } from '~/script/name';
+import { useUrl } from '~/shell/url';
 import { duration, rate } from '~/ui/number';
 import { Sparkline } from '~/ui/sparkline';
 import { Time } from '~/ui/time';
@@ -20,7 +21,7 @@ export default component$(() => {
   const rows = useSignal<ScriptStatus[]>();
   const health = useSignal<Record<string, Health>>({});
   const live = useSignal<Live>(connecting());
-  const { url } = useLocation();
+  const url = useUrl();
   const navigate = useNavigate();
 
   // eslint-disable-next-line qwik/no-use-visible-task
@@ -37,7 +38,7 @@ export default component$(() => {
     });
   });
 
-  const q = url.searchParams.get('q') ?? '';
+  const q = url.value?.searchParams.get('q') ?? '';
   const find = $((_: Event, input: HTMLInputElement) => navigate(input.value ? `/?q=${encodeURIComponent(input.value)}` : '/', { replaceState: true, scroll: false }));
   const shown = rows.value?.filter((s) => `${s.release?.tenant}/${s.release?.name}`.includes(q));
 

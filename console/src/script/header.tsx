@@ -22,11 +22,11 @@ interface Props {
 
 /** Header is at the top of each page of a script. */
 export const Header = component$<Props>(({ name, tab, status, live }) => {
-  const full = `${name.tenant}/${name.name}`;
+  const full = name.name && `${name.tenant}/${name.name}`;
   return (
     <>
       <div class="head">
-        <h1>{full}</h1>
+        <h1>{full || 'Script'}</h1>
         <State status={status} />
         <Freshness live={live} />
       </div>

@@ -4,9 +4,9 @@ export interface Name {
   name: string;
 }
 
-/** nameOf reads the name of the URL, such as ?name=acme/route. */
-export function nameOf(url: URL): Name {
-  const [tenant = '', ...rest] = (url.searchParams.get('name') ?? '').split('/');
+/** nameOf reads the name of the URL, such as ?name=acme/route. It is empty until the page runs in the browser. */
+export function nameOf(url: URL | undefined): Name {
+  const [tenant = '', ...rest] = (url?.searchParams.get('name') ?? '').split('/');
   return { tenant, name: rest.join('/') };
 }
 

@@ -2,7 +2,7 @@ import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import type { FleetStatus, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, follow, type Live } from '~/live/follow';
-import type { Name } from './name';
+import { nameOf } from './name';
 
 /** Followed is what a page about one script shows. */
 export interface Followed {
@@ -12,14 +12,19 @@ export interface Followed {
   live: Signal<Live>;
 }
 
-/** useStatus follows one script: the registry sends each change of it and of its way to the agents. */
-export function useStatus({ tenant, name }: Name): Followed {
+/** useStatus follows the script that the URL names: the registry sends each change of it and of its way to the agents. */
+export function useStatus(url: Signal<URL | undefined>): Followed {
   const fleet = useSignal<FleetStatus>();
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());
 
   // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(({ cleanup }) => {
+  useVisibleTask$(({ track, cleanup }) => {
+    const { tenant, name } = nameOf(track(() => url.value));
+    script.value = undefined;
+    if (!name) {
+      return;
+    }
     const abort = new AbortController();
     cleanup(() => abort.abort());
     void follow(

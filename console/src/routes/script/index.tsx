@@ -1,14 +1,14 @@
 import { component$ } from '@builder.io/qwik';
-import { useLocation, type DocumentHead } from '@builder.io/qwik-city';
+import { type DocumentHead } from '@builder.io/qwik-city';
+import { useUrl } from '~/shell/url';
 import { Header } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useStatus } from '~/script/status';
 
 export default component$(() => {
-  const { url } = useLocation();
-  const name = nameOf(url);
-  const { script, live } = useStatus(name);
-  return <Header name={name} tab="" status={script.value} live={live.value} />;
+  const url = useUrl();
+  const { script, live } = useStatus(url);
+  return <Header name={nameOf(url.value)} tab="" status={script.value} live={live.value} />;
 });
 
 export const head: DocumentHead = { title: 'Script' };
