@@ -138,6 +138,132 @@ func (LogsState) EnumDescriptor() ([]byte, []int) {
 	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{1}
 }
 
+// What FindScripts can filter by.
+type ScriptState int32
+
+const (
+	// Any.
+	ScriptState_SCRIPT_STATE_UNSPECIFIED ScriptState = 0
+	// It has a candidate that is on its way, or that waits for the end of a freeze.
+	ScriptState_SCRIPT_STATE_CANDIDATE ScriptState = 1
+	// Its candidate was given up.
+	ScriptState_SCRIPT_STATE_CANDIDATE_FAILED ScriptState = 2
+	// Somebody holds it.
+	ScriptState_SCRIPT_STATE_HELD     ScriptState = 3
+	ScriptState_SCRIPT_STATE_DISABLED ScriptState = 4
+	// A connected agent could not activate it, or its candidate did not pass the tests there.
+	ScriptState_SCRIPT_STATE_FAILING ScriptState = 5
+	// As ScriptStatus.converged has it.
+	ScriptState_SCRIPT_STATE_NOT_CONVERGED ScriptState = 6
+	// Its record cannot be read.
+	ScriptState_SCRIPT_STATE_UNREADABLE ScriptState = 7
+)
+
+// Enum value maps for ScriptState.
+var (
+	ScriptState_name = map[int32]string{
+		0: "SCRIPT_STATE_UNSPECIFIED",
+		1: "SCRIPT_STATE_CANDIDATE",
+		2: "SCRIPT_STATE_CANDIDATE_FAILED",
+		3: "SCRIPT_STATE_HELD",
+		4: "SCRIPT_STATE_DISABLED",
+		5: "SCRIPT_STATE_FAILING",
+		6: "SCRIPT_STATE_NOT_CONVERGED",
+		7: "SCRIPT_STATE_UNREADABLE",
+	}
+	ScriptState_value = map[string]int32{
+		"SCRIPT_STATE_UNSPECIFIED":      0,
+		"SCRIPT_STATE_CANDIDATE":        1,
+		"SCRIPT_STATE_CANDIDATE_FAILED": 2,
+		"SCRIPT_STATE_HELD":             3,
+		"SCRIPT_STATE_DISABLED":         4,
+		"SCRIPT_STATE_FAILING":          5,
+		"SCRIPT_STATE_NOT_CONVERGED":    6,
+		"SCRIPT_STATE_UNREADABLE":       7,
+	}
+)
+
+func (x ScriptState) Enum() *ScriptState {
+	p := new(ScriptState)
+	*p = x
+	return p
+}
+
+func (x ScriptState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScriptState) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[2].Descriptor()
+}
+
+func (ScriptState) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[2]
+}
+
+func (x ScriptState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScriptState.Descriptor instead.
+func (ScriptState) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{2}
+}
+
+// In which order FindScripts returns scripts. Those that are equal come in the order of the text
+// "tenant/name".
+type ScriptOrder int32
+
+const (
+	// By the text "tenant/name".
+	ScriptOrder_SCRIPT_ORDER_UNSPECIFIED ScriptOrder = 0
+	// By the time of the last change.
+	ScriptOrder_SCRIPT_ORDER_CHANGED ScriptOrder = 1
+	// By the number of agents that it fails on.
+	ScriptOrder_SCRIPT_ORDER_FAILING ScriptOrder = 2
+)
+
+// Enum value maps for ScriptOrder.
+var (
+	ScriptOrder_name = map[int32]string{
+		0: "SCRIPT_ORDER_UNSPECIFIED",
+		1: "SCRIPT_ORDER_CHANGED",
+		2: "SCRIPT_ORDER_FAILING",
+	}
+	ScriptOrder_value = map[string]int32{
+		"SCRIPT_ORDER_UNSPECIFIED": 0,
+		"SCRIPT_ORDER_CHANGED":     1,
+		"SCRIPT_ORDER_FAILING":     2,
+	}
+)
+
+func (x ScriptOrder) Enum() *ScriptOrder {
+	p := new(ScriptOrder)
+	*p = x
+	return p
+}
+
+func (x ScriptOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScriptOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[3].Descriptor()
+}
+
+func (ScriptOrder) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[3]
+}
+
+func (x ScriptOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScriptOrder.Descriptor instead.
+func (ScriptOrder) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{3}
+}
+
 type PublishRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -6975,6 +7101,174 @@ func (x *StatusResponse) GetNextPageToken() string {
 	return ""
 }
 
+type FindScriptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may read when empty.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Words, each of which the text "tenant/name" has, whatever their case. At most 8 words and 200 bytes.
+	Search string `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	// Only scripts with this event as their trigger.
+	Trigger string `protobuf:"bytes,3,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// Only scripts whose active version is for this engine.
+	Engine     string      `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
+	State      ScriptState `protobuf:"varint,5,opt,name=state,proto3,enum=scriptorium.registry.v1.ScriptState" json:"state,omitempty"`
+	Order      ScriptOrder `protobuf:"varint,6,opt,name=order,proto3,enum=scriptorium.registry.v1.ScriptOrder" json:"order,omitempty"`
+	Descending bool        `protobuf:"varint,7,opt,name=descending,proto3" json:"descending,omitempty"`
+	// How many of the result come before the first one that is returned.
+	Offset int32 `protobuf:"varint,8,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most this many; 0 means 50, more than 200 means 200.
+	Limit         int32 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindScriptsRequest) Reset() {
+	*x = FindScriptsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindScriptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindScriptsRequest) ProtoMessage() {}
+
+func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindScriptsRequest.ProtoReflect.Descriptor instead.
+func (*FindScriptsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *FindScriptsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetState() ScriptState {
+	if x != nil {
+		return x.State
+	}
+	return ScriptState_SCRIPT_STATE_UNSPECIFIED
+}
+
+func (x *FindScriptsRequest) GetOrder() ScriptOrder {
+	if x != nil {
+		return x.Order
+	}
+	return ScriptOrder_SCRIPT_ORDER_UNSPECIFIED
+}
+
+func (x *FindScriptsRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
+}
+
+func (x *FindScriptsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FindScriptsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type FindScriptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The scripts are those from the offset on. It has none if the offset is beyond the last.
+	Status *FleetStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// All scripts that were found.
+	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindScriptsResponse) Reset() {
+	*x = FindScriptsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindScriptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindScriptsResponse) ProtoMessage() {}
+
+func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindScriptsResponse.ProtoReflect.Descriptor instead.
+func (*FindScriptsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *FindScriptsResponse) GetStatus() *FleetStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *FindScriptsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
 type WatchStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All that the caller may read when empty.
@@ -6990,7 +7284,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7002,7 +7296,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7015,7 +7309,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -7054,7 +7348,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7066,7 +7360,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7079,7 +7373,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -7125,7 +7419,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7137,7 +7431,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7150,7 +7444,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -7238,7 +7532,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7250,7 +7544,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7263,7 +7557,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -7384,7 +7678,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7396,7 +7690,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7409,7 +7703,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -7484,7 +7778,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7496,7 +7790,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7509,7 +7803,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -7641,7 +7935,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7653,7 +7947,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7666,7 +7960,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -7764,7 +8058,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7776,7 +8070,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7789,7 +8083,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -7857,7 +8151,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7869,7 +8163,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7882,7 +8176,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -7930,7 +8224,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7942,7 +8236,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7955,7 +8249,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -7995,7 +8289,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8007,7 +8301,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8020,7 +8314,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -8084,7 +8378,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +8390,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +8403,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -8140,7 +8434,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8152,7 +8446,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8165,7 +8459,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -8205,7 +8499,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8217,7 +8511,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8230,7 +8524,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -8278,7 +8572,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8290,7 +8584,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8303,7 +8597,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -8322,7 +8616,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8334,7 +8628,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8347,7 +8641,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -8370,7 +8664,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8382,7 +8676,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8395,7 +8689,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *UsageRequest) GetTenant() string {
@@ -8429,7 +8723,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8441,7 +8735,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8454,7 +8748,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *UsageResponse) GetUsages() []*HourUsage {
@@ -8475,7 +8769,7 @@ type HourUsage struct {
 
 func (x *HourUsage) Reset() {
 	*x = HourUsage{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8487,7 +8781,7 @@ func (x *HourUsage) String() string {
 func (*HourUsage) ProtoMessage() {}
 
 func (x *HourUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8500,7 +8794,7 @@ func (x *HourUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
 func (*HourUsage) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *HourUsage) GetHour() *timestamppb.Timestamp {
@@ -8527,7 +8821,7 @@ type UsagePart struct {
 
 func (x *UsagePart) Reset() {
 	*x = UsagePart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8539,7 +8833,7 @@ func (x *UsagePart) String() string {
 func (*UsagePart) ProtoMessage() {}
 
 func (x *UsagePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8552,7 +8846,7 @@ func (x *UsagePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
 func (*UsagePart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *UsagePart) GetTenants() []*v11.TenantUsage {
@@ -8580,7 +8874,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +8886,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +8899,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -8658,7 +8952,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8670,7 +8964,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8683,7 +8977,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -8735,7 +9029,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8747,7 +9041,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8760,7 +9054,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -9342,7 +9636,22 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"v\n" +
 	"\x0eStatusResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Z\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\x02\n" +
+	"\x12FindScriptsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06search\x18\x02 \x01(\tR\x06search\x12\x18\n" +
+	"\atrigger\x18\x03 \x01(\tR\atrigger\x12\x16\n" +
+	"\x06engine\x18\x04 \x01(\tR\x06engine\x12:\n" +
+	"\x05state\x18\x05 \x01(\x0e2$.scriptorium.registry.v1.ScriptStateR\x05state\x12:\n" +
+	"\x05order\x18\x06 \x01(\x0e2$.scriptorium.registry.v1.ScriptOrderR\x05order\x12\x1e\n" +
+	"\n" +
+	"descending\x18\a \x01(\bR\n" +
+	"descending\x12\x16\n" +
+	"\x06offset\x18\b \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05limit\x18\t \x01(\x05R\x05limit\"i\n" +
+	"\x13FindScriptsResponse\x12<\n" +
+	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"Z\n" +
 	"\x12WatchStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -9506,7 +9815,20 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xc6$\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x02*\xf3\x01\n" +
+	"\vScriptState\x12\x1c\n" +
+	"\x18SCRIPT_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SCRIPT_STATE_CANDIDATE\x10\x01\x12!\n" +
+	"\x1dSCRIPT_STATE_CANDIDATE_FAILED\x10\x02\x12\x15\n" +
+	"\x11SCRIPT_STATE_HELD\x10\x03\x12\x19\n" +
+	"\x15SCRIPT_STATE_DISABLED\x10\x04\x12\x18\n" +
+	"\x14SCRIPT_STATE_FAILING\x10\x05\x12\x1e\n" +
+	"\x1aSCRIPT_STATE_NOT_CONVERGED\x10\x06\x12\x1b\n" +
+	"\x17SCRIPT_STATE_UNREADABLE\x10\a*_\n" +
+	"\vScriptOrder\x12\x1c\n" +
+	"\x18SCRIPT_ORDER_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14SCRIPT_ORDER_CHANGED\x10\x01\x12\x18\n" +
+	"\x14SCRIPT_ORDER_FAILING\x10\x022\xb0%\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -9561,7 +9883,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"EndProfile\x12*.scriptorium.registry.v1.EndProfileRequest\x1a+.scriptorium.registry.v1.EndProfileResponse\x12e\n" +
 	"\n" +
 	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
-	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
+	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12h\n" +
+	"\vFindScripts\x12+.scriptorium.registry.v1.FindScriptsRequest\x1a,.scriptorium.registry.v1.FindScriptsResponse\x12j\n" +
 	"\vWatchStatus\x12+.scriptorium.registry.v1.WatchStatusRequest\x1a,.scriptorium.registry.v1.WatchStatusResponse0\x012\xa3\x02\n" +
 	"\x04Feed\x12U\n" +
 	"\x04Pull\x12$.scriptorium.registry.v1.PullRequest\x1a%.scriptorium.registry.v1.PullResponse0\x01\x12U\n" +
@@ -9580,392 +9903,401 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
+var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 126)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
-	(*PublishRequest)(nil),            // 2: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),           // 3: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),                // 4: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),               // 5: scriptorium.registry.v1.PinResponse
-	(*LiftHoldRequest)(nil),           // 6: scriptorium.registry.v1.LiftHoldRequest
-	(*LiftHoldResponse)(nil),          // 7: scriptorium.registry.v1.LiftHoldResponse
-	(*UnpinRequest)(nil),              // 8: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),             // 9: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),           // 10: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),          // 11: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),         // 12: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),        // 13: scriptorium.registry.v1.SetEnabledResponse
-	(*DeleteRequest)(nil),             // 14: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),            // 15: scriptorium.registry.v1.DeleteResponse
-	(*SetOwnerRequest)(nil),           // 16: scriptorium.registry.v1.SetOwnerRequest
-	(*SetOwnerResponse)(nil),          // 17: scriptorium.registry.v1.SetOwnerResponse
-	(*SteerRequest)(nil),              // 18: scriptorium.registry.v1.SteerRequest
-	(*SteerResponse)(nil),             // 19: scriptorium.registry.v1.SteerResponse
-	(*GetRequest)(nil),                // 20: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),               // 21: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),               // 22: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),              // 23: scriptorium.registry.v1.ListResponse
-	(*Unreadable)(nil),                // 24: scriptorium.registry.v1.Unreadable
-	(*GetSourceRequest)(nil),          // 25: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),         // 26: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),            // 27: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),           // 28: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),              // 29: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),             // 30: scriptorium.registry.v1.AuditResponse
-	(*ListEventsRequest)(nil),         // 31: scriptorium.registry.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 32: scriptorium.registry.v1.ListEventsResponse
-	(*WatchEventsRequest)(nil),        // 33: scriptorium.registry.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 34: scriptorium.registry.v1.WatchEventsResponse
-	(*EventRecord)(nil),               // 35: scriptorium.registry.v1.EventRecord
-	(*ExportRequest)(nil),             // 36: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),            // 37: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),              // 38: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),              // 39: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),               // 40: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),             // 41: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),             // 42: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),            // 43: scriptorium.registry.v1.ImportResponse
-	(*DoctorRequest)(nil),             // 44: scriptorium.registry.v1.DoctorRequest
-	(*DoctorResponse)(nil),            // 45: scriptorium.registry.v1.DoctorResponse
-	(*AcceptLossRequest)(nil),         // 46: scriptorium.registry.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),        // 47: scriptorium.registry.v1.AcceptLossResponse
-	(*FreezeRequest)(nil),             // 48: scriptorium.registry.v1.FreezeRequest
-	(*FreezeResponse)(nil),            // 49: scriptorium.registry.v1.FreezeResponse
-	(*ThawRequest)(nil),               // 50: scriptorium.registry.v1.ThawRequest
-	(*ThawResponse)(nil),              // 51: scriptorium.registry.v1.ThawResponse
-	(*PutValueRequest)(nil),           // 52: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),          // 53: scriptorium.registry.v1.PutValueResponse
-	(*RollbackValueRequest)(nil),      // 54: scriptorium.registry.v1.RollbackValueRequest
-	(*RollbackValueResponse)(nil),     // 55: scriptorium.registry.v1.RollbackValueResponse
-	(*GetValueRequest)(nil),           // 56: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),          // 57: scriptorium.registry.v1.GetValueResponse
-	(*GetValueHistoryRequest)(nil),    // 58: scriptorium.registry.v1.GetValueHistoryRequest
-	(*GetValueHistoryResponse)(nil),   // 59: scriptorium.registry.v1.GetValueHistoryResponse
-	(*PublishChangeSetRequest)(nil),   // 60: scriptorium.registry.v1.PublishChangeSetRequest
-	(*StagedContent)(nil),             // 61: scriptorium.registry.v1.StagedContent
-	(*PublishChangeSetResponse)(nil),  // 62: scriptorium.registry.v1.PublishChangeSetResponse
-	(*RollbackChangeSetRequest)(nil),  // 63: scriptorium.registry.v1.RollbackChangeSetRequest
-	(*RollbackChangeSetResponse)(nil), // 64: scriptorium.registry.v1.RollbackChangeSetResponse
-	(*GetChangeSetRequest)(nil),       // 65: scriptorium.registry.v1.GetChangeSetRequest
-	(*GetChangeSetResponse)(nil),      // 66: scriptorium.registry.v1.GetChangeSetResponse
-	(*ListChangeSetsRequest)(nil),     // 67: scriptorium.registry.v1.ListChangeSetsRequest
-	(*ListChangeSetsResponse)(nil),    // 68: scriptorium.registry.v1.ListChangeSetsResponse
-	(*ListValuesRequest)(nil),         // 69: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),        // 70: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),        // 71: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),       // 72: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),          // 73: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),         // 74: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),          // 75: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),         // 76: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),        // 77: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),       // 78: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),          // 79: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),         // 80: scriptorium.registry.v1.WatchLogsResponse
-	(*ShadowDiffRequest)(nil),         // 81: scriptorium.registry.v1.ShadowDiffRequest
-	(*ShadowDiffResponse)(nil),        // 82: scriptorium.registry.v1.ShadowDiffResponse
-	(*RecentLogsRequest)(nil),         // 83: scriptorium.registry.v1.RecentLogsRequest
-	(*RecentLogsResponse)(nil),        // 84: scriptorium.registry.v1.RecentLogsResponse
-	(*RecentLogLine)(nil),             // 85: scriptorium.registry.v1.RecentLogLine
-	(*QueryResult)(nil),               // 86: scriptorium.registry.v1.QueryResult
-	(*QueryFailure)(nil),              // 87: scriptorium.registry.v1.QueryFailure
-	(*ProfileScriptRequest)(nil),      // 88: scriptorium.registry.v1.ProfileScriptRequest
-	(*ProfileScriptResponse)(nil),     // 89: scriptorium.registry.v1.ProfileScriptResponse
-	(*ProfileAgentRequest)(nil),       // 90: scriptorium.registry.v1.ProfileAgentRequest
-	(*ProfileAgentResponse)(nil),      // 91: scriptorium.registry.v1.ProfileAgentResponse
-	(*EndProfileRequest)(nil),         // 92: scriptorium.registry.v1.EndProfileRequest
-	(*EndProfileResponse)(nil),        // 93: scriptorium.registry.v1.EndProfileResponse
-	(*ListAgentsRequest)(nil),         // 94: scriptorium.registry.v1.ListAgentsRequest
-	(*CheckRequest)(nil),              // 95: scriptorium.registry.v1.CheckRequest
-	(*CheckResponse)(nil),             // 96: scriptorium.registry.v1.CheckResponse
-	(*CallerGrant)(nil),               // 97: scriptorium.registry.v1.CallerGrant
-	(*RegistryPart)(nil),              // 98: scriptorium.registry.v1.RegistryPart
-	(*ListAgentsResponse)(nil),        // 99: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 100: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 101: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),        // 102: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 103: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 104: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 105: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),             // 106: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 107: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 108: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 109: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 110: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 111: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 112: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 113: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 114: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 115: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 116: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 117: scriptorium.registry.v1.FetchSourcesResponse
-	(*UsageRequest)(nil),              // 118: scriptorium.registry.v1.UsageRequest
-	(*UsageResponse)(nil),             // 119: scriptorium.registry.v1.UsageResponse
-	(*HourUsage)(nil),                 // 120: scriptorium.registry.v1.HourUsage
-	(*UsagePart)(nil),                 // 121: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 122: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 123: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 124: scriptorium.registry.v1.ScriptRates
-	nil,                               // 125: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 126: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 127: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 128: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 129: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 130: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 131: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 132: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 133: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 134: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 135: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 136: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 137: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 138: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 139: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 140: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 141: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 142: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 143: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 144: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 145: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 146: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 147: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 148: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 149: scriptorium.event.v1.ProfileSummary
-	(*v11.Object)(nil),                // 150: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 151: scriptorium.event.v1.TenantUsage
+	(ScriptState)(0),                  // 2: scriptorium.registry.v1.ScriptState
+	(ScriptOrder)(0),                  // 3: scriptorium.registry.v1.ScriptOrder
+	(*PublishRequest)(nil),            // 4: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),           // 5: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),                // 6: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),               // 7: scriptorium.registry.v1.PinResponse
+	(*LiftHoldRequest)(nil),           // 8: scriptorium.registry.v1.LiftHoldRequest
+	(*LiftHoldResponse)(nil),          // 9: scriptorium.registry.v1.LiftHoldResponse
+	(*UnpinRequest)(nil),              // 10: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),             // 11: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),           // 12: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),          // 13: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),         // 14: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),        // 15: scriptorium.registry.v1.SetEnabledResponse
+	(*DeleteRequest)(nil),             // 16: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),            // 17: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),           // 18: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),          // 19: scriptorium.registry.v1.SetOwnerResponse
+	(*SteerRequest)(nil),              // 20: scriptorium.registry.v1.SteerRequest
+	(*SteerResponse)(nil),             // 21: scriptorium.registry.v1.SteerResponse
+	(*GetRequest)(nil),                // 22: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),               // 23: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),               // 24: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),              // 25: scriptorium.registry.v1.ListResponse
+	(*Unreadable)(nil),                // 26: scriptorium.registry.v1.Unreadable
+	(*GetSourceRequest)(nil),          // 27: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),         // 28: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),            // 29: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),           // 30: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),              // 31: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),             // 32: scriptorium.registry.v1.AuditResponse
+	(*ListEventsRequest)(nil),         // 33: scriptorium.registry.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 34: scriptorium.registry.v1.ListEventsResponse
+	(*WatchEventsRequest)(nil),        // 35: scriptorium.registry.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 36: scriptorium.registry.v1.WatchEventsResponse
+	(*EventRecord)(nil),               // 37: scriptorium.registry.v1.EventRecord
+	(*ExportRequest)(nil),             // 38: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),            // 39: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),              // 40: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),              // 41: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),               // 42: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),             // 43: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),             // 44: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),            // 45: scriptorium.registry.v1.ImportResponse
+	(*DoctorRequest)(nil),             // 46: scriptorium.registry.v1.DoctorRequest
+	(*DoctorResponse)(nil),            // 47: scriptorium.registry.v1.DoctorResponse
+	(*AcceptLossRequest)(nil),         // 48: scriptorium.registry.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),        // 49: scriptorium.registry.v1.AcceptLossResponse
+	(*FreezeRequest)(nil),             // 50: scriptorium.registry.v1.FreezeRequest
+	(*FreezeResponse)(nil),            // 51: scriptorium.registry.v1.FreezeResponse
+	(*ThawRequest)(nil),               // 52: scriptorium.registry.v1.ThawRequest
+	(*ThawResponse)(nil),              // 53: scriptorium.registry.v1.ThawResponse
+	(*PutValueRequest)(nil),           // 54: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),          // 55: scriptorium.registry.v1.PutValueResponse
+	(*RollbackValueRequest)(nil),      // 56: scriptorium.registry.v1.RollbackValueRequest
+	(*RollbackValueResponse)(nil),     // 57: scriptorium.registry.v1.RollbackValueResponse
+	(*GetValueRequest)(nil),           // 58: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),          // 59: scriptorium.registry.v1.GetValueResponse
+	(*GetValueHistoryRequest)(nil),    // 60: scriptorium.registry.v1.GetValueHistoryRequest
+	(*GetValueHistoryResponse)(nil),   // 61: scriptorium.registry.v1.GetValueHistoryResponse
+	(*PublishChangeSetRequest)(nil),   // 62: scriptorium.registry.v1.PublishChangeSetRequest
+	(*StagedContent)(nil),             // 63: scriptorium.registry.v1.StagedContent
+	(*PublishChangeSetResponse)(nil),  // 64: scriptorium.registry.v1.PublishChangeSetResponse
+	(*RollbackChangeSetRequest)(nil),  // 65: scriptorium.registry.v1.RollbackChangeSetRequest
+	(*RollbackChangeSetResponse)(nil), // 66: scriptorium.registry.v1.RollbackChangeSetResponse
+	(*GetChangeSetRequest)(nil),       // 67: scriptorium.registry.v1.GetChangeSetRequest
+	(*GetChangeSetResponse)(nil),      // 68: scriptorium.registry.v1.GetChangeSetResponse
+	(*ListChangeSetsRequest)(nil),     // 69: scriptorium.registry.v1.ListChangeSetsRequest
+	(*ListChangeSetsResponse)(nil),    // 70: scriptorium.registry.v1.ListChangeSetsResponse
+	(*ListValuesRequest)(nil),         // 71: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),        // 72: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),        // 73: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),       // 74: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),          // 75: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),         // 76: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),          // 77: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),         // 78: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),        // 79: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),       // 80: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),          // 81: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),         // 82: scriptorium.registry.v1.WatchLogsResponse
+	(*ShadowDiffRequest)(nil),         // 83: scriptorium.registry.v1.ShadowDiffRequest
+	(*ShadowDiffResponse)(nil),        // 84: scriptorium.registry.v1.ShadowDiffResponse
+	(*RecentLogsRequest)(nil),         // 85: scriptorium.registry.v1.RecentLogsRequest
+	(*RecentLogsResponse)(nil),        // 86: scriptorium.registry.v1.RecentLogsResponse
+	(*RecentLogLine)(nil),             // 87: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 88: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 89: scriptorium.registry.v1.QueryFailure
+	(*ProfileScriptRequest)(nil),      // 90: scriptorium.registry.v1.ProfileScriptRequest
+	(*ProfileScriptResponse)(nil),     // 91: scriptorium.registry.v1.ProfileScriptResponse
+	(*ProfileAgentRequest)(nil),       // 92: scriptorium.registry.v1.ProfileAgentRequest
+	(*ProfileAgentResponse)(nil),      // 93: scriptorium.registry.v1.ProfileAgentResponse
+	(*EndProfileRequest)(nil),         // 94: scriptorium.registry.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),        // 95: scriptorium.registry.v1.EndProfileResponse
+	(*ListAgentsRequest)(nil),         // 96: scriptorium.registry.v1.ListAgentsRequest
+	(*CheckRequest)(nil),              // 97: scriptorium.registry.v1.CheckRequest
+	(*CheckResponse)(nil),             // 98: scriptorium.registry.v1.CheckResponse
+	(*CallerGrant)(nil),               // 99: scriptorium.registry.v1.CallerGrant
+	(*RegistryPart)(nil),              // 100: scriptorium.registry.v1.RegistryPart
+	(*ListAgentsResponse)(nil),        // 101: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 102: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 103: scriptorium.registry.v1.StatusResponse
+	(*FindScriptsRequest)(nil),        // 104: scriptorium.registry.v1.FindScriptsRequest
+	(*FindScriptsResponse)(nil),       // 105: scriptorium.registry.v1.FindScriptsResponse
+	(*WatchStatusRequest)(nil),        // 106: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 107: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 108: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 109: scriptorium.registry.v1.AgentStatus
+	(*ScriptFailure)(nil),             // 110: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 111: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 112: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 113: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 114: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 115: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 116: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 117: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 118: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 119: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 120: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 121: scriptorium.registry.v1.FetchSourcesResponse
+	(*UsageRequest)(nil),              // 122: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 123: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 124: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 125: scriptorium.registry.v1.UsagePart
+	(*TopRequest)(nil),                // 126: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 127: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 128: scriptorium.registry.v1.ScriptRates
+	nil,                               // 129: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 130: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 131: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 132: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 133: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 134: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 135: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 136: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 137: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 138: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 139: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 140: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 141: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 142: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 143: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 144: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 145: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 146: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 147: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 148: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 149: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 150: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 151: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 152: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 153: scriptorium.event.v1.ProfileSummary
+	(*v11.Object)(nil),                // 154: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 155: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	126, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	127, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	128, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	129, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	127, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	130, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	131, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	132, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	133, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	131, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	127, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	24,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	128, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	126, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	130, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	131, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	132, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	131, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	133, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	133, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	133, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
-	38,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	39,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	134, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	40,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	135, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	24,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	131, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	127, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	128, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	130, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	136, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	42,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	39,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	134, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	40,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	135, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	137, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	138, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	136, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	136, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	136, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	139, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
-	2,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
-	61,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	140, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	141, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	127, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	141, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	127, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	141, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	136, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	24,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	136, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	142, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	135, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	135, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	135, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	24,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	143, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	131, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	131, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	26,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	132, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	130, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	134, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	135, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	136, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	135, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	137, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	137, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	137, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	40,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	41,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	138, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	42,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	139, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	26,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	135, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	131, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	132, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	134, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	140, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	44,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	41,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	138, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	42,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	139, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	141, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	142, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	140, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	140, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	140, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	143, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	4,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
+	63,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
+	144, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	145, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	131, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	145, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	131, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	145, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	145, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	140, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	26,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	140, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	146, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	139, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	139, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	139, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	26,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	147, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	144, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	145, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	86,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	85,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	86,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	146, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	87,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	147, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	137, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	148, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	149, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
-	86,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	131, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
-	97,  // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	131, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
-	98,  // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
-	105, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	104, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	104, // 86: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	107, // 87: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 88: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	138, // 89: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	125, // 90: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	137, // 91: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	137, // 92: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	106, // 93: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	147, // 94: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	127, // 95: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	137, // 96: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	111, // 97: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	109, // 98: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	108, // 99: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 100: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	144, // 101: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	137, // 102: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	137, // 103: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	137, // 104: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	131, // 105: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	131, // 106: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	147, // 107: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	134, // 108: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	150, // 109: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	134, // 110: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	134, // 111: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	131, // 112: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	131, // 113: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	120, // 114: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	131, // 115: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	151, // 116: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	151, // 117: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	137, // 118: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	124, // 119: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	124, // 120: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	86,  // 121: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 122: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	137, // 123: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	2,   // 124: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 125: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 126: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 127: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 128: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 129: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 130: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 131: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 132: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 133: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 134: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 135: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 136: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 137: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 138: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	33,  // 139: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	36,  // 140: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	41,  // 141: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	44,  // 142: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	46,  // 143: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	95,  // 144: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	48,  // 145: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	50,  // 146: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	60,  // 147: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	63,  // 148: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	65,  // 149: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	67,  // 150: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	52,  // 151: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	54,  // 152: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	56,  // 153: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	58,  // 154: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	69,  // 155: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	71,  // 156: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	73,  // 157: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	75,  // 158: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	77,  // 159: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	79,  // 160: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	83,  // 161: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	81,  // 162: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	122, // 163: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	118, // 164: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	88,  // 165: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	90,  // 166: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	92,  // 167: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	94,  // 168: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	100, // 169: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	102, // 170: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	112, // 171: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	114, // 172: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	116, // 173: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 174: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 175: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 176: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 177: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 178: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 179: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 180: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 181: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 182: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 183: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 184: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 185: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 186: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 187: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 188: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	34,  // 189: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	37,  // 190: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	43,  // 191: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	45,  // 192: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	47,  // 193: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	96,  // 194: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	49,  // 195: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	51,  // 196: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	62,  // 197: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	64,  // 198: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	66,  // 199: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	68,  // 200: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	53,  // 201: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	55,  // 202: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	57,  // 203: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	59,  // 204: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	70,  // 205: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	72,  // 206: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	74,  // 207: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	76,  // 208: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	78,  // 209: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	80,  // 210: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	84,  // 211: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	82,  // 212: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	123, // 213: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	119, // 214: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	89,  // 215: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	91,  // 216: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	93,  // 217: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	99,  // 218: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	101, // 219: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	103, // 220: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	113, // 221: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	115, // 222: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	117, // 223: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	174, // [174:224] is the sub-list for method output_type
-	124, // [124:174] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	148, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	149, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	88,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	141, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	87,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	88,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	150, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	89,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	151, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	141, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	152, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	153, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	88,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	141, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	135, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	99,  // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	135, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	100, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
+	109, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	108, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	2,   // 86: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
+	3,   // 87: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
+	108, // 88: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	108, // 89: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	111, // 90: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	26,  // 91: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	142, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	129, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	141, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	141, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	110, // 96: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	151, // 97: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	131, // 98: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	141, // 99: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	115, // 100: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	113, // 101: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	112, // 102: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	26,  // 103: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	148, // 104: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	141, // 105: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	141, // 106: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	141, // 107: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	135, // 108: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	135, // 109: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	151, // 110: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	138, // 111: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	154, // 112: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	138, // 113: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	138, // 114: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	135, // 115: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	135, // 116: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	124, // 117: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	135, // 118: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	155, // 119: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	155, // 120: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	141, // 121: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	128, // 122: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	128, // 123: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	88,  // 124: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	141, // 125: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	141, // 126: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	4,   // 127: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	6,   // 128: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	8,   // 129: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	10,  // 130: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	12,  // 131: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	14,  // 132: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	16,  // 133: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	18,  // 134: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	20,  // 135: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	22,  // 136: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	24,  // 137: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	27,  // 138: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	29,  // 139: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	31,  // 140: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	33,  // 141: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	35,  // 142: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	38,  // 143: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	43,  // 144: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	46,  // 145: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	48,  // 146: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	97,  // 147: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	50,  // 148: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	52,  // 149: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	62,  // 150: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	65,  // 151: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	67,  // 152: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	69,  // 153: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	54,  // 154: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	56,  // 155: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	58,  // 156: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	60,  // 157: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	71,  // 158: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	73,  // 159: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	75,  // 160: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	77,  // 161: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	79,  // 162: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	81,  // 163: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	85,  // 164: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	83,  // 165: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	126, // 166: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	122, // 167: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	90,  // 168: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	92,  // 169: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	94,  // 170: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	96,  // 171: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	102, // 172: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	104, // 173: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	106, // 174: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	116, // 175: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	118, // 176: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	120, // 177: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	5,   // 178: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	7,   // 179: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	9,   // 180: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	11,  // 181: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	13,  // 182: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	15,  // 183: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	17,  // 184: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	19,  // 185: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	21,  // 186: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	23,  // 187: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	25,  // 188: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	28,  // 189: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	30,  // 190: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	32,  // 191: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	34,  // 192: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	36,  // 193: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	39,  // 194: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	45,  // 195: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	47,  // 196: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	49,  // 197: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	98,  // 198: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	51,  // 199: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	53,  // 200: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	64,  // 201: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	66,  // 202: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	68,  // 203: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	70,  // 204: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	55,  // 205: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	57,  // 206: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	59,  // 207: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	61,  // 208: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	72,  // 209: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	74,  // 210: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	76,  // 211: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	78,  // 212: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	80,  // 213: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	82,  // 214: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	86,  // 215: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	84,  // 216: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	127, // 217: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	123, // 218: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	91,  // 219: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	93,  // 220: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	95,  // 221: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	101, // 222: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	103, // 223: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	105, // 224: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	107, // 225: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	117, // 226: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	119, // 227: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	121, // 228: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	178, // [178:229] is the sub-list for method output_type
+	127, // [127:178] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -9994,8 +10326,8 @@ func file_proto_registry_v1_registry_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   124,
+			NumEnums:      4,
+			NumMessages:   126,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

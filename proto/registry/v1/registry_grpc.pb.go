@@ -67,6 +67,7 @@ const (
 	Registry_EndProfile_FullMethodName        = "/scriptorium.registry.v1.Registry/EndProfile"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
+	Registry_FindScripts_FullMethodName       = "/scriptorium.registry.v1.Registry/FindScripts"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
 )
 
@@ -217,6 +218,9 @@ type RegistryClient interface {
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// FindScripts searches, filters and sorts scripts, and returns a window of the result: a list that
+	// people scroll through asks for what they see. It is of those tenants alone that the caller may read.
+	FindScripts(ctx context.Context, in *FindScriptsRequest, opts ...grpc.CallOption) (*FindScriptsResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
 	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
@@ -767,6 +771,16 @@ func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...
 	return out, nil
 }
 
+func (c *registryClient) FindScripts(ctx context.Context, in *FindScriptsRequest, opts ...grpc.CallOption) (*FindScriptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindScriptsResponse)
+	err := c.cc.Invoke(ctx, Registry_FindScripts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[9], Registry_WatchStatus_FullMethodName, cOpts...)
@@ -933,6 +947,9 @@ type RegistryServer interface {
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// FindScripts searches, filters and sorts scripts, and returns a window of the result: a list that
+	// people scroll through asks for what they see. It is of those tenants alone that the caller may read.
+	FindScripts(context.Context, *FindScriptsRequest) (*FindScriptsResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
 	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
@@ -1084,6 +1101,9 @@ func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsReques
 }
 func (UnimplementedRegistryServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedRegistryServer) FindScripts(context.Context, *FindScriptsRequest) (*FindScriptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindScripts not implemented")
 }
 func (UnimplementedRegistryServer) WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchStatus not implemented")
@@ -1870,6 +1890,24 @@ func _Registry_Status_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_FindScripts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindScriptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).FindScripts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_FindScripts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).FindScripts(ctx, req.(*FindScriptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_WatchStatus_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchStatusRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -2035,6 +2073,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Status",
 			Handler:    _Registry_Status_Handler,
+		},
+		{
+			MethodName: "FindScripts",
+			Handler:    _Registry_FindScripts_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
