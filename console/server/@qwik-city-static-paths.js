@@ -1,4 +1,4 @@
-const staticPaths = new Set(["/","/favicon.svg","/q-manifest.json","/script/","/signin/","/sitemap.xml","/theme.js"]);
+const staticPaths = new Set(["/","/favicon.svg","/q-manifest.json","/script/","/script/history/","/signin/","/sitemap.xml","/theme.js"]);
 function isStaticPath(method, url) {
   if (method.toUpperCase() !== 'GET') {
     return false;
