@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	assets "github.com/scriptorium-dev/scriptorium/console"
 	"github.com/scriptorium-dev/scriptorium/internal/flagenv"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
-	"github.com/scriptorium-dev/scriptorium/proto/target"
-	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // options are the flags.
@@ -86,18 +83,12 @@ func (o *options) config(log *slog.Logger) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	endpoint, socket, err := target.Parse(o.registry)
+	dial, err := Dialer(o.registry, connection.Transport)
 	if err != nil {
-		return Config{}, script.Errorf(script.Invalid, "--registry", "%w", err)
+		return Config{}, err
 	}
-	cfg := Config{
-		Dial: func() (*grpc.ClientConn, error) {
-			security := grpc.WithTransportCredentials(connection.Transport)
-			return grpc.NewClient(endpoint, slices.Concat(socket, DialOptions(), []grpc.DialOption{security})...)
-		},
-		Own: connection.PerCall, Plaintext: o.plaintext, Assets: assets.Assets(), Clock: time.Now, Log: log,
-	}
-	if o.caller.Cert != "" || connection.PerCall != nil || len(socket) > 0 {
+	cfg := Config{Dial: dial, Own: connection.PerCall, Plaintext: o.plaintext, Assets: assets.Assets(), Clock: time.Now, Log: log}
+	if o.caller.Cert != "" || connection.PerCall != nil || strings.HasPrefix(o.registry, "unix:") {
 		cfg.Announce = func(string) {}
 	}
 	return cfg, nil

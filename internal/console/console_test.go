@@ -14,13 +14,11 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/local"
 
 	"github.com/scriptorium-dev/scriptorium/internal/console"
 	stacks "github.com/scriptorium-dev/scriptorium/internal/local"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
-	"github.com/scriptorium-dev/scriptorium/proto/target"
 )
 
 // patience bounds every wait; nothing is measured by it.
@@ -125,15 +123,13 @@ func startRegistry(t *testing.T, opts ...stacks.Option) *stacks.Stack {
 // start starts a console in front of the registry at the address.
 func start(t *testing.T, registry string, change ...func(*console.Config, *console.Site)) *fixture {
 	t.Helper()
-	endpoint, socket, err := target.Parse(registry)
+	dial, err := console.Dialer(registry, local.NewCredentials())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, clock: &clock{now: time.Now()}, metrics: prometheus.NewRegistry(), log: &logs{}, codes: &lastCode{}}
 	cfg := console.Config{
-		Dial: func() (*grpc.ClientConn, error) {
-			return grpc.NewClient(endpoint, append(append(socket, console.DialOptions()...), grpc.WithTransportCredentials(local.NewCredentials()))...)
-		},
+		Dial:   dial,
 		Assets: assets(), Announce: f.codes.announce, Clock: f.clock.time,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Metrics: f.metrics,
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -47,16 +49,22 @@ const (
 	drainTimeout     = 5 * time.Second
 )
 
-// DialOptions are those of connections to a registry, besides their security: one that is gone without a word must not hang a
-// stream for ever, and a registry that starts again is soon found. The registry allows a ping every 5 s.
-func DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{
+// Dialer returns Config.Dial for the registry at unix:PATH or host:port. A connection that is gone without a word must not hang
+// a stream for ever, and a registry that starts again is soon found. The registry allows a ping every 5 s.
+func Dialer(registry string, transport credentials.TransportCredentials) (func() (*grpc.ClientConn, error), error) {
+	endpoint, options, err := target.Parse(registry)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--registry", "%w", err)
+	}
+	options = append(options,
+		grpc.WithTransportCredentials(transport),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-	}
+	)
+	return func() (*grpc.ClientConn, error) { return grpc.NewClient(endpoint, options...) }, nil
 }
 
 // Server is a console that is served.
