@@ -77,8 +77,10 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("POST /session", signIn.begin)
 	mux.HandleFunc("GET /session", signIn.show)
 	mux.HandleFunc("DELETE /session", signIn.end)
-	for path, handler := range services(c.registry) {
-		mux.Handle("POST "+path, c.require(handler))
+	for _, methods := range []map[string]http.Handler{services(c.registry), manifests()} {
+		for path, handler := range methods {
+			mux.Handle("POST "+path, c.require(handler))
+		}
 	}
 	mux.HandleFunc("POST /", unknownMethod)
 	mux.Handle("GET /", serveFiles(cfg.Assets))
