@@ -97,6 +97,7 @@ type Fleet struct {
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
 	scripts   map[script.Name]*progress
+	catalog   catalog              // of the scripts
 	others    map[string]*progress // objects that are no releases, by their keys, as far as they changed lately
 	order     order                // of both, by revision
 	// unreadable are the objects whose records cannot be read, by their keys: what else is
@@ -130,7 +131,7 @@ type Fleet struct {
 	memory         memory
 	see            func(Sighting) // nil while nobody observes
 
-	readers *turns.Turns
+	readers, finders *turns.Turns
 }
 
 var _ registry.Projection = (*Fleet)(nil)
@@ -188,7 +189,7 @@ func New(cfg Config) *Fleet {
 		candidacies: map[script.Name]*candidacy{},
 		early:       map[*agent]bool{},
 
-		readers: newReaders(),
+		readers: newReaders(), finders: newFinders(),
 	}
 }
 
