@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -197,6 +198,18 @@ func (p *Page) Press(keys string, modifiers ...chromedp.Modifier) {
 func (p *Page) Type(text string) {
 	p.tb.Helper()
 	p.do(call(input.InsertText, input.InsertTextParams{Text: text}))
+}
+
+// Scheme has the page in "light" or "dark".
+func (p *Page) Scheme(scheme string) {
+	p.tb.Helper()
+	p.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+}
+
+// Size has the page as large as the window of a device.
+func (p *Page) Size(width, height int64) {
+	p.tb.Helper()
+	p.do(call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))
 }
 
 // Wait waits until the expression is true. What it waits for is for people.

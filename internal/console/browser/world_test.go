@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ type world struct {
 
 func start(t *testing.T, agents int, opts ...local.Option) *world {
 	t.Helper()
-	if _, err := fs.Stat(files.Assets(), "script/index.html"); err != nil {
+	if !files.Built() {
 		needs.Skip(t, "needs the files of the console: run `make console`")
 	}
 	w := &world{World: localtest.Start(t, agents, opts...)}
