@@ -30,6 +30,8 @@ type Config struct {
 	Announce func(code string)
 	// Own are the credentials per call of who signs in with a code; nil for none.
 	Own credentials.PerRPCCredentials
+	// Provider is where people sign in, besides.
+	Provider Provider
 	// URL is where browsers find the console, such as https://console.example; empty: as Secure and Address say.
 	URL string
 	// Secure says that the browser's connection is encrypted. Else, and without a URL with https, the console is for this
@@ -64,6 +66,10 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	provider, err := newProvider(cfg.Provider, cfg.URL, cfg.Clock, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
 	c := &Console{cfg: cfg, site: at, sessions: newSessions(cfg.Clock, at.cookies), log: cfg.Log}
 	if c.metrics, err = newMetrics(cfg.Metrics, c.sessions); err != nil {
 		return nil, err
@@ -72,12 +78,9 @@ func New(cfg Config) (*Console, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.draining, c.drain = context.WithCancel(context.Background())
-	signIn := newSignIn(c)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /session", signIn.begin)
-	mux.HandleFunc("GET /session", signIn.show)
-	mux.HandleFunc("DELETE /session", signIn.end)
-	for _, methods := range []map[string]http.Handler{services(c.registry), manifests()} {
+	newSignIn(c, provider).route(mux)
+	for _, methods := range []map[string]http.Handler{c.services(), manifests()} {
 		for path, handler := range methods {
 			mux.Handle("POST "+path, c.require(handler))
 		}

@@ -27,6 +27,10 @@ type Site struct {
 	Listen string // host:port
 	URL    string
 	TLS    tlsfiles.Files
+	// Provider is where people sign in, besides.
+	Provider Provider
+	// Flag is that of Listen, for errors; "" means --listen.
+	Flag string
 	// prefix of the flags, for errors.
 	prefix string
 }
@@ -38,6 +42,7 @@ func (s *Site) AddFlags(flags *pflag.FlagSet, prefix string) {
 	flags.StringVar(&s.TLS.Cert, prefix+"tls-cert", "", "file of the certificate of the console, with its chain")
 	flags.StringVar(&s.TLS.Key, prefix+"tls-key", "", "file of that certificate's private key")
 	flags.StringVar(&s.URL, prefix+"url", "", "where browsers find the console, such as https://console.example; requests for other hosts are refused")
+	s.Provider.AddFlags(flags, prefix)
 }
 
 // Bounds of connections.
@@ -83,7 +88,7 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Secure, cfg.Address, cfg.URL = secure, l.Addr().String(), at.URL
+	cfg.Secure, cfg.Address, cfg.URL, cfg.Provider = secure, l.Addr().String(), at.URL, at.Provider
 	c, err := New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -143,8 +148,7 @@ func (s Site) listen(ctx context.Context, log *slog.Logger) (l net.Listener, sec
 	if secure != (s.TLS.Key != "") {
 		return nil, secure, script.Errorf(script.Invalid, "--"+s.prefix+"tls-cert", "and --%stls-key go together", s.prefix)
 	}
-	listenFlag := "--" + cmp.Or(s.prefix, "listen-")
-	listenFlag = listenFlag[:len(listenFlag)-1]
+	listenFlag := cmp.Or(s.Flag, "--listen")
 	if host, _, err := net.SplitHostPort(s.Listen); !secure && (err != nil || !isLoopback(host)) {
 		return nil, secure, script.Errorf(script.Invalid, listenFlag, "%q is not a loopback address such as 127.0.0.1:7080: give --%stls-cert and --%stls-key to serve others", s.Listen, s.prefix, s.prefix)
 	}
