@@ -30,5 +30,6 @@ const words: { [change: string]: string } = {
 /** changeText is a change in words; the registry may know others than the console. */
 export const changeText = (e: HistoryEntry): string => words[e.change] ?? e.change;
 
-/** isOfRollout tells changes of a candidate from others. */
-export const isOfRollout = (e: HistoryEntry): boolean => ['advance', 'promote', 'abort', 'retry', 'approve'].includes(e.change);
+
+/** isEnd tells the changes after which a version runs everywhere, or does not any more. */
+export const isEnd = (e: HistoryEntry): boolean => ['promote', 'abort', 'rollback', 'pin', 'hold'].includes(e.change) || (e.change === 'publish' && e.candidate === 0n);

@@ -22,7 +22,7 @@ export const DiffView = component$<Props>(({ before, after, label, split }) => {
   });
   const shown = rows.value.slice(0, most.value);
   return (
-    <div class="diff" role="region" aria-label={label} tabIndex={0}>
+    <div class={{ diff: true, split }} role="region" aria-label={label} tabIndex={0}>
       <table>{split ? <Split rows={shown} /> : <Unified rows={shown} />}</table>
       <More left={rows.value.length - shown.length} more$={$(() => { most.value *= 4; })} />
     </div>

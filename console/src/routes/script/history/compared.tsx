@@ -5,8 +5,9 @@ import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { Comparison } from '~/release/comparison';
 import { editionOf, type Edition } from '~/release/edition';
 import type { Name } from '~/script/name';
+import { hrefWith } from '~/shell/href';
 import { Problem } from '~/ui/problem';
-import { hrefWith, selectionOf } from './selection';
+import { selectionOf } from './selection';
 
 interface Props {
   name: Name;
@@ -45,7 +46,7 @@ export const Compared = component$<Props>(({ name, release, url }) => {
         <h2 id="compared">Version {String(a)} and version {String(b)}</h2>
         <div class="end">
           {url.value && (
-            <Link href={hrefWith(url.value, { view: split ? '' : 'split' })} replaceState scroll={false}>{split ? 'One below the other' : 'Side by side'}</Link>
+            <Link href={hrefWith(url.value, { view: split ? undefined : 'split' })} replaceState scroll={false}>{split ? 'One below the other' : 'Side by side'}</Link>
           )}
         </div>
       </div>

@@ -18,16 +18,3 @@ export function selectionOf(url: URL | undefined, r: Release): Selection {
 }
 
 const chosen = (text: string | null | undefined, numbers: bigint[]): bigint | undefined => numbers.find((n) => String(n) === text);
-
-/** hrefWith is the page with other parameters. */
-export function hrefWith(url: URL, changes: { [name: string]: string }): string {
-  const next = new URL(url);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value) {
-      next.searchParams.set(name, value);
-    } else {
-      next.searchParams.delete(name);
-    }
-  }
-  return next.pathname + next.search;
-}

@@ -5,10 +5,11 @@ import { hold, rollBack } from '~/release/actions';
 import { failedOf } from '~/script/header';
 import type { Name } from '~/script/name';
 import { ReleaseHold } from '~/script/menu';
+import { hrefWith } from '~/shell/href';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { Time } from '~/ui/time';
-import { hrefWith, selectionOf } from './selection';
+import { selectionOf } from './selection';
 
 interface Props {
   name: Name;
