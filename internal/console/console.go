@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 )
 
 // Config is what a console needs.
@@ -30,6 +32,10 @@ type Config struct {
 	Announce func(code string)
 	// Own are the credentials per call of who signs in with a code; nil for none.
 	Own credentials.PerRPCCredentials
+	// Provider is where people sign in, besides.
+	Provider Provider
+	// Modes selects what happens if others can read the provider's secret.
+	Modes tlsfiles.Modes
 	// URL is where browsers find the console, such as https://console.example; empty: as Secure and Address say.
 	URL string
 	// Secure says that the browser's connection is encrypted. Else, and without a URL with https, the console is for this
@@ -64,6 +70,10 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	provider, err := newProvider(cfg)
+	if err != nil {
+		return nil, err
+	}
 	c := &Console{cfg: cfg, site: at, sessions: newSessions(cfg.Clock, at.cookies), log: cfg.Log}
 	if c.metrics, err = newMetrics(cfg.Metrics, c.sessions); err != nil {
 		return nil, err
@@ -72,13 +82,12 @@ func New(cfg Config) (*Console, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.draining, c.drain = context.WithCancel(context.Background())
-	signIn := newSignIn(c)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /session", signIn.begin)
-	mux.HandleFunc("GET /session", signIn.show)
-	mux.HandleFunc("DELETE /session", signIn.end)
-	for path, handler := range services(c.registry) {
-		mux.Handle("POST "+path, c.require(handler))
+	newSignIn(c, provider).route(mux)
+	for _, methods := range []map[string]http.Handler{c.services(), manifests()} {
+		for path, handler := range methods {
+			mux.Handle("POST "+path, c.require(handler))
+		}
 	}
 	mux.HandleFunc("POST /", unknownMethod)
 	mux.Handle("GET /", serveFiles(cfg.Assets))

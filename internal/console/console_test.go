@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
@@ -19,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/console"
 	stacks "github.com/scriptorium-dev/scriptorium/internal/local"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 )
 
 // patience bounds every wait; nothing is measured by it.
@@ -222,4 +224,22 @@ func TestThroughTheConsole(t *testing.T) {
 	if !stream.Receive() || len(stream.Msg().GetStatus().GetScripts()) != 1 {
 		t.Fatalf("%v, %v: want the status of one script", stream.Msg(), stream.Err())
 	}
+}
+
+// detail returns the error that a Connect error carries.
+func detail(t *testing.T, err error) *scriptv1.Error {
+	t.Helper()
+	e, ok := errors.AsType[*connect.Error](err)
+	if !ok || len(e.Details()) != 1 {
+		t.Fatalf("%v: want a Connect error with one detail", err)
+	}
+	value, err := e.Details()[0].Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, ok := value.(*scriptv1.Error)
+	if !ok {
+		t.Fatalf("the detail is a %T", value)
+	}
+	return found
 }

@@ -40,6 +40,3 @@ func refuse(w http.ResponseWriter, r *http.Request, e *connect.Error) {
 	w.Header().Set("Cache-Control", "no-store")
 	_ = connect.NewErrorWriter().Write(w, r, e) // the browser is gone
 }
-
-// wireError reads the error of a call.
-func wireError(err error) error { return wire.FromStatus(err) }

@@ -27,6 +27,10 @@ type Site struct {
 	Listen string // host:port
 	URL    string
 	TLS    tlsfiles.Files
+	// Provider is where people sign in, besides.
+	Provider Provider
+	// Flag is that of Listen, for errors; "" means --listen.
+	Flag string
 	// prefix of the flags, for errors.
 	prefix string
 }
@@ -38,6 +42,7 @@ func (s *Site) AddFlags(flags *pflag.FlagSet, prefix string) {
 	flags.StringVar(&s.TLS.Cert, prefix+"tls-cert", "", "file of the certificate of the console, with its chain")
 	flags.StringVar(&s.TLS.Key, prefix+"tls-key", "", "file of that certificate's private key")
 	flags.StringVar(&s.URL, prefix+"url", "", "where browsers find the console, such as https://console.example; requests for other hosts are refused")
+	s.Provider.AddFlags(flags, prefix)
 }
 
 // Bounds of connections.
@@ -83,7 +88,8 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Secure, cfg.Address, cfg.URL = secure, l.Addr().String(), at.URL
+	cfg.Secure, cfg.Address, cfg.URL, cfg.Provider = secure, l.Addr().String(), at.URL, at.Provider
+	cfg.Modes = at.TLS.Modes
 	c, err := New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -137,15 +143,20 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, s.console.Close())
 }
 
+// Loopback reports whether Listen is of this machine alone.
+func (s Site) Loopback() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	return err == nil && isLoopback(host)
+}
+
 // listen returns where the console is served, and whether that is encrypted.
 func (s Site) listen(ctx context.Context, log *slog.Logger) (l net.Listener, secure bool, err error) {
 	secure = s.TLS.Cert != ""
 	if secure != (s.TLS.Key != "") {
 		return nil, secure, script.Errorf(script.Invalid, "--"+s.prefix+"tls-cert", "and --%stls-key go together", s.prefix)
 	}
-	listenFlag := "--" + cmp.Or(s.prefix, "listen-")
-	listenFlag = listenFlag[:len(listenFlag)-1]
-	if host, _, err := net.SplitHostPort(s.Listen); !secure && (err != nil || !isLoopback(host)) {
+	listenFlag := cmp.Or(s.Flag, "--listen")
+	if !secure && !s.Loopback() {
 		return nil, secure, script.Errorf(script.Invalid, listenFlag, "%q is not a loopback address such as 127.0.0.1:7080: give --%stls-cert and --%stls-key to serve others", s.Listen, s.prefix, s.prefix)
 	}
 	var config *tls.Config

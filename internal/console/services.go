@@ -9,11 +9,13 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // Bounds of one call.
@@ -24,7 +26,7 @@ const (
 
 // services returns a handler for each method of the registry's service for people that is unary, or has a stream of answers.
 // A browser cannot send a stream.
-func services(registry *pool) map[string]http.Handler {
+func (c *Console) services() map[string]http.Handler {
 	handlers := map[string]http.Handler{}
 	service := registryv1.File_proto_registry_v1_registry_proto.Services().ByName("Registry")
 	methods := service.Methods()
@@ -34,25 +36,25 @@ func services(registry *pool) map[string]http.Handler {
 			continue
 		}
 		path := "/" + string(service.FullName()) + "/" + string(m.Name())
-		handlers[path] = handler(registry, path, m)
+		handlers[path] = c.method(path, m)
 	}
 	return handlers
 }
 
-// handler passes the calls of a method on, as the bytes that they are.
-func handler(registry *pool, path string, m protoreflect.MethodDescriptor) http.Handler {
+// method passes the calls of a method on, as the bytes that they are.
+func (c *Console) method(path string, m protoreflect.MethodDescriptor) http.Handler {
 	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithOptions(codecs(m)...)}
 	if m.IsStreamingServer() {
 		return connect.NewServerStreamHandler(path, func(ctx context.Context, r *connect.Request[frame], to *connect.ServerStream[frame]) error {
-			return passStream(ctx, registry, path, r.Msg, to)
+			return c.failed(ctx, passStream(ctx, c.registry, path, r.Msg, to))
 		}, options...)
 	}
 	return connect.NewUnaryHandler(path, func(ctx context.Context, r *connect.Request[frame]) (*connect.Response[frame], error) {
 		ctx, cancel := context.WithTimeout(ctx, unaryTimeout)
 		defer cancel()
 		answer := new(frame)
-		if err := registry.calls.Invoke(outgoing(ctx), path, r.Msg, answer, callOptions(ctx)...); err != nil {
-			return nil, connectError(err)
+		if err := c.registry.calls.Invoke(outgoing(ctx), path, r.Msg, answer, callOptions(ctx)...); err != nil {
+			return nil, c.failed(ctx, err)
 		}
 		return connect.NewResponse(answer), nil
 	}, options...)
@@ -61,18 +63,18 @@ func handler(registry *pool, path string, m protoreflect.MethodDescriptor) http.
 func passStream(ctx context.Context, registry *pool, path string, request *frame, to *connect.ServerStream[frame]) error {
 	conn, release, err := registry.acquire()
 	if err != nil {
-		return failure(err)
+		return err
 	}
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the registry's side, too, if the browser takes no more
 	stream, err := conn.NewStream(outgoing(ctx), &grpc.StreamDesc{ServerStreams: true}, path, callOptions(ctx)...)
 	if err != nil {
-		return connectError(err)
+		return err
 	}
 	// io.EOF means that the stream has ended: RecvMsg says why.
 	if err := errors.Join(stream.SendMsg(request), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
-		return connectError(err)
+		return err
 	}
 	for {
 		answer := new(frame)
@@ -80,12 +82,32 @@ func passStream(ctx context.Context, registry *pool, path string, request *frame
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return connectError(err)
+			return err
 		}
 		if err := to.Send(answer); err != nil {
 			return err
 		}
 	}
+}
+
+// failed says why a call failed. The session is over if its credentials are: the registry itself says PERMISSION_DENIED.
+func (c *Console) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if why := context.Cause(ctx); why != nil && script.KindOf(why) != script.Internal && errors.Is(ctx.Err(), context.Canceled) {
+		return failure(why)
+	}
+	if status.Code(err) == codes.Unauthenticated {
+		if s := fromContext(ctx); s != nil {
+			c.sessions.finish(s)
+		}
+		return failure(errNoSession)
+	}
+	if _, ok := errors.AsType[*script.Error](err); ok {
+		return failure(err)
+	}
+	return connectError(err)
 }
 
 // outgoing returns the context of a call to the registry, which has nothing of the browser's headers.

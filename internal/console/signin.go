@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"mime"
 	"net/http"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/proto/bearer"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -32,10 +32,26 @@ type signIn struct {
 
 	code     *code
 	attempts *attempts
+	oidc     *oidcLogin // nil for none
 }
 
-func newSignIn(c *Console) *signIn {
-	return &signIn{Console: c, code: newCode(c.cfg.Announce), attempts: newAttempts(c.cfg.Clock)}
+func newSignIn(c *Console, p *provider) *signIn {
+	s := &signIn{Console: c, code: newCode(c.cfg.Announce), attempts: newAttempts(c.cfg.Clock)}
+	if p != nil {
+		s.oidc = newOIDCLogin(s, p)
+	}
+	return s
+}
+
+// route adds the ways to sign in and out.
+func (s *signIn) route(mux *http.ServeMux) {
+	mux.HandleFunc("POST /session", s.begin)
+	mux.HandleFunc("GET /session", s.show)
+	mux.HandleFunc("DELETE /session", s.end)
+	if s.oidc != nil {
+		mux.HandleFunc("GET "+startPath, s.oidc.start)
+		mux.HandleFunc("GET "+callbackPath, s.oidc.callback)
+	}
 }
 
 // begin signs in with a token of the registry, or with the code that the console printed.
@@ -122,17 +138,22 @@ func (s *signIn) byCode(ctx context.Context, typed string) (identity, error) {
 	return who, err
 }
 
-// byToken refuses tokens if the registry does not look at them: then all would stand for whom the console itself is.
 func (s *signIn) byToken(ctx context.Context, token string) (identity, error) {
 	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return identity{}, script.Errorf(script.Invalid, "token", "has characters that no token has: paste it anew")
 	}
+	return s.knows(ctx, s.bearer(token))
+}
+
+// knows is check for a credential that the browser has brought. A registry that takes anything for a credential takes it for
+// whom the console itself is.
+func (s *signIn) knows(ctx context.Context, credential credentials.PerRPCCredentials) (identity, error) {
 	if _, err := s.check(ctx, s.bearer(rand.Text())); err == nil {
 		return identity{}, script.Errorf(script.Denied, "token", "the registry has no access policy, so it knows no tokens: sign in with the code that the console printed, or start registryd with --access-policy")
 	} else if script.KindOf(err) != script.Denied {
 		return identity{}, err
 	}
-	return s.check(ctx, s.bearer(token))
+	return s.check(ctx, credential)
 }
 
 func (s *signIn) bearer(token string) credentials.PerRPCCredentials {
@@ -161,7 +182,12 @@ func (c *Console) check(ctx context.Context, credential credentials.PerRPCCreden
 // show says whether the browser is signed in, and how it can sign in.
 func (s *signIn) show(w http.ResponseWriter, r *http.Request) {
 	found := s.sessions.find(r, false)
-	answer := map[string]any{"signedIn": found != nil, "code": s.cfg.Announce != nil}
+	answer := map[string]any{"signedIn": found != nil, "code": s.cfg.Announce != nil, "oidc": s.oidc != nil}
+	if s.oidc != nil {
+		if why := s.oidc.failed(w, r); why != "" {
+			answer["failure"] = why
+		}
+	}
 	if found != nil {
 		answer["caller"] = found.caller
 	}
@@ -195,10 +221,10 @@ func refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, failureAs(code, err))
 }
 
-// fromRegistry is the registry's error for people: a registry that cannot be reached is not the browser's fault.
+// fromRegistry is the registry's error for people. If there was none, the registry cannot be reached.
 func fromRegistry(err error) error {
-	if e, ok := errors.AsType[*script.Error](wireError(err)); ok && status.Code(err) != codes.Unavailable {
-		return e
+	if len(status.Convert(err).Details()) > 0 || status.Code(err) != codes.Unavailable {
+		return wire.FromStatus(err)
 	}
 	return script.Errorf(script.Unavailable, "", "the console cannot reach the registry: try again, and look at --registry and the log of the console (%w)", err)
 }

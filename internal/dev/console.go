@@ -37,7 +37,7 @@ func startConsole(ctx context.Context, cfg Config, registry string) (*webConsole
 	}
 	w := &webConsole{out: cfg.Out}
 	c := console.Config{Dial: dial, Assets: assets.Assets(), Announce: w.announce, Clock: time.Now, Log: cfg.Log.With("part", "console")}
-	w.Server, err = console.Start(ctx, console.Site{Listen: cfg.Console}, c)
+	w.Server, err = console.Start(ctx, console.Site{Listen: cfg.Console, Flag: "--console"}, c)
 	if errors.Is(err, syscall.EADDRINUSE) && cfg.Console == DefaultConsole {
 		w.Server, err = console.Start(ctx, console.Site{Listen: "127.0.0.1:0"}, c)
 	}
