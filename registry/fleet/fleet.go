@@ -97,6 +97,7 @@ type Fleet struct {
 	groups    map[string]*group    // by the text of their selectors
 	following map[string][]*group  // by tenant, once they were asked for
 	scripts   map[script.Name]*progress
+	catalog   catalog              // of the scripts
 	others    map[string]*progress // objects that are no releases, by their keys, as far as they changed lately
 	order     order                // of both, by revision
 	// unreadable are the objects whose records cannot be read, by their keys: what else is

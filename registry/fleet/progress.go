@@ -15,7 +15,7 @@ type progress struct {
 	// other is the key of an object that is no release: it is among the order alone, so
 	// that agents are known to lack it, and has the release's tenant, revision and time.
 	other string
-	text  string // the name
+	entry *entry // of the catalog; nil of one that is no release
 	// since is the first release that is known to have the active version of this one.
 	since script.Revision
 	// replaced: the script has a newer release, or is gone.
@@ -40,7 +40,7 @@ func (f *Fleet) Reset(s registry.State) {
 	}
 	before := f.scripts
 	f.scripts = make(map[script.Name]*progress, len(s.Releases))
-	f.order, f.pending = order{}, nil
+	f.order, f.pending, f.catalog = order{}, nil, catalog{}
 	clear(f.others) // who is behind from before the snapshot shows by the releases
 	byAge := func(a, b script.Release) int { return cmp.Compare(a.Revision, b.Revision) }
 	for _, r := range slices.SortedFunc(slices.Values(append(f.lost(s, before), s.Releases...)), byAge) {
@@ -50,6 +50,7 @@ func (f *Fleet) Reset(s registry.State) {
 			continue
 		}
 		f.scripts[r.Name] = p
+		f.catalog.track(p, nil)
 		f.order.add(p)
 		if p.waited {
 			f.pending = append(f.pending, p)
@@ -68,6 +69,7 @@ func (f *Fleet) Reset(s registry.State) {
 			delete(f.candidacies, name)
 		}
 	}
+	f.catalog.merged()
 	f.head, f.freeze, f.frozen = s.Head, s.Freeze, s.Freeze.On(f.now())
 	f.rewind()
 	f.catchUp()
@@ -146,6 +148,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.following)
 	clear(f.candidacies)
 	clear(f.early)
+	f.catalog = catalog{}
 	f.connected, f.bySlot, f.byName, f.freeSlots = 0, nil, nil, nil
 	f.memory.forget()
 }
@@ -165,6 +168,9 @@ func (f *Fleet) Apply(t registry.Transaction) {
 		if o.Release == nil {
 			f.trackOther(o)
 		}
+	}
+	if len(f.catalog.fresh) >= manyFresh {
+		f.catalog.merged()
 	}
 	f.head = max(f.head, t.Revision)
 	f.catchUp()
@@ -203,11 +209,12 @@ func (f *Fleet) track(r script.Release) {
 	if old != nil && old.release.Revision >= r.Revision {
 		return
 	}
-	p := &progress{release: r, text: r.Name.String(), since: r.Revision, rollout: f.memory.rollout(r.Name, r.Revision)}
+	p := &progress{release: r, since: r.Revision, rollout: f.memory.rollout(r.Name, r.Revision)}
 	if old != nil && !old.release.Deleted && !old.release.Untried() && old.release.Active.Number == r.Active.Number {
 		p.since = old.since
 	}
 	f.scripts[r.Name] = p
+	f.catalog.track(p, old)
 	f.order.add(p)
 	f.trackCandidate(&r)
 	if old != nil {
@@ -262,6 +269,7 @@ func (f *Fleet) dropTombstones(now time.Time) {
 		}
 		if !p.replaced && f.isGone(p) {
 			delete(f.scripts, p.release.Name)
+			f.catalog.drop(p)
 			f.replace(p)
 			f.noteRollout(p.release.Name)
 		}

@@ -106,21 +106,33 @@ func (f *Fleet) StatusFor(ctx context.Context, filter Filter) (s Status, err err
 
 func (f *Fleet) status(filter *Filter) Status {
 	f.gathered(f.now())
-	s := Status{Fleet: f.id, Head: f.head, Connected: f.connected, Unknown: len(f.agents) - f.connected}
+	s := f.overview(filter)
 	chosen := f.chosen(filter)
 	if filter.Limit > 0 && len(chosen) > filter.Limit {
 		chosen, s.More = chosen[:filter.Limit], true
 	}
-	s.Unreadable = f.unreadableOf(filter)
+	s.Scripts = f.statuses(chosen)
+	return s
+}
+
+// overview returns the status without scripts.
+func (f *Fleet) overview(filter *Filter) Status {
+	s := Status{
+		Fleet: f.id, Head: f.head, Connected: f.connected, Unknown: len(f.agents) - f.connected,
+		Unreadable: f.unreadableOf(filter),
+	}
 	if f.freeze.On(f.now()) {
 		s.Freeze = new(f.freeze)
 	}
-	s.Scripts = make([]ScriptStatus, 0, len(chosen))
-	all := &survey{fleet: f}
-	for _, p := range chosen {
-		s.Scripts = append(s.Scripts, f.scriptStatus(p, all))
-	}
 	return s
+}
+
+func (f *Fleet) statuses(chosen []*progress) []ScriptStatus {
+	list, all := make([]ScriptStatus, 0, len(chosen)), &survey{fleet: f}
+	for _, p := range chosen {
+		list = append(list, f.scriptStatus(p, all))
+	}
+	return list
 }
 
 // unreadableOf returns the objects whose records cannot be read, as Status has them.
@@ -147,7 +159,7 @@ func (a *agent) behind(b *agent) bool {
 	return a.report.Agent < b.report.Agent
 }
 
-// chosen returns what the filter lets through, by the names' text.
+// chosen returns what the filter lets through, by the names' text: one more than the limit if there are more.
 func (f *Fleet) chosen(filter *Filter) []*progress {
 	if filter.Script != "" {
 		p := f.scripts[script.Name{Tenant: filter.Tenant, Script: filter.Script}]
@@ -156,22 +168,14 @@ func (f *Fleet) chosen(filter *Filter) []*progress {
 		}
 		return []*progress{p}
 	}
-	readable := map[string]bool{}
 	var chosen []*progress
-	for name, p := range f.scripts {
-		if f.isGone(p) || filter.Tenant != "" && name.Tenant != filter.Tenant || p.text <= filter.After {
-			continue
-		}
-		ok, asked := readable[name.Tenant]
-		if !asked {
-			ok = filter.Readable == nil || filter.Readable(name.Tenant)
-			readable[name.Tenant] = ok
-		}
-		if ok {
+	all := choice{tenant: filter.Tenant, readable: filter.Readable, after: filter.After}
+	all.each(f.catalog.merged(), func(p *progress) bool {
+		if !f.isGone(p) {
 			chosen = append(chosen, p)
 		}
-	}
-	slices.SortFunc(chosen, func(a, b *progress) int { return strings.Compare(a.text, b.text) })
+		return filter.Limit <= 0 || len(chosen) <= filter.Limit
+	})
 	return chosen
 }
 

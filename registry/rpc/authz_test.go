@@ -78,6 +78,8 @@ var asked = []ask{
 	}},
 	{"status", "Status", access.Read, false, one(&registryv1.StatusRequest{Tenant: "acme", Name: secret})},
 	{"status of all", "Status", access.Read, true, one(&registryv1.StatusRequest{})},
+	{"find", "FindScripts", access.Read, false, one(&registryv1.FindScriptsRequest{Tenant: "acme"})},
+	{"find in all", "FindScripts", access.Read, true, one(&registryv1.FindScriptsRequest{Search: secret})},
 	{"watch", "WatchStatus", access.Read, false, one(&registryv1.WatchStatusRequest{Tenant: "acme"})},
 	{"watch all", "WatchStatus", access.Read, true, one(&registryv1.WatchStatusRequest{})},
 	{"pull", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme"}, Nonce: bytes.Repeat([]byte{1}, 16)})},

@@ -1085,7 +1085,9 @@ type Status struct {
 	// counts once here, and in drifts each time that it is found. An older agent leaves it out.
 	RepairedDrifts uint64 `protobuf:"varint,30,opt,name=repaired_drifts,json=repairedDrifts,proto3" json:"repaired_drifts,omitempty"`
 	// What calls used since the usage before this. An older agent leaves it out.
-	Usage         *Usage `protobuf:"bytes,40,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,40,opt,name=usage,proto3" json:"usage,omitempty"`
+	// How the disk with the agent's state is. An older agent leaves it out.
+	Disk          *Disk `protobuf:"bytes,41,opt,name=disk,proto3" json:"disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1302,6 +1304,103 @@ func (x *Status) GetUsage() *Usage {
 	return nil
 }
 
+func (x *Status) GetDisk() *Disk {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// Disk is how the disk with the state of an agent is.
+type Disk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That are free for the agent, and those of the whole disk.
+	FreeBytes uint64 `protobuf:"varint,1,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	SizeBytes uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Of the sources and contents that the agent keeps.
+	UsedBytes uint64 `protobuf:"varint,3,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	// Why it cannot be written; empty if it can. What is live stays live.
+	Fault string `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
+	// Files that the agent did not believe at its last start: they were corrupt, or no trusted key had signed
+	// them. It fetches what they had again.
+	CorruptFiles   uint32 `protobuf:"varint,5,opt,name=corrupt_files,json=corruptFiles,proto3" json:"corrupt_files,omitempty"`
+	UntrustedFiles uint32 `protobuf:"varint,6,opt,name=untrusted_files,json=untrustedFiles,proto3" json:"untrusted_files,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Disk) Reset() {
+	*x = Disk{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disk) ProtoMessage() {}
+
+func (x *Disk) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
+func (*Disk) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Disk) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *Disk) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Disk) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *Disk) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *Disk) GetCorruptFiles() uint32 {
+	if x != nil {
+		return x.CorruptFiles
+	}
+	return 0
+}
+
+func (x *Disk) GetUntrustedFiles() uint32 {
+	if x != nil {
+		return x.UntrustedFiles
+	}
+	return 0
+}
+
 // Usage is what the calls of tenants used on an agent since the agent reported that last. An agent sends each in
 // several statuses, as one may get lost.
 type Usage struct {
@@ -1322,7 +1421,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1433,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[11]
+	mi := &file_proto_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1446,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Usage) GetSequence() uint64 {
@@ -1404,7 +1503,7 @@ type TenantUsage struct {
 
 func (x *TenantUsage) Reset() {
 	*x = TenantUsage{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1515,7 @@ func (x *TenantUsage) String() string {
 func (*TenantUsage) ProtoMessage() {}
 
 func (x *TenantUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[12]
+	mi := &file_proto_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1528,7 @@ func (x *TenantUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantUsage.ProtoReflect.Descriptor instead.
 func (*TenantUsage) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TenantUsage) GetTenant() string {
@@ -1493,7 +1592,7 @@ type Lag struct {
 
 func (x *Lag) Reset() {
 	*x = Lag{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1604,7 @@ func (x *Lag) String() string {
 func (*Lag) ProtoMessage() {}
 
 func (x *Lag) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[13]
+	mi := &file_proto_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1617,7 @@ func (x *Lag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lag.ProtoReflect.Descriptor instead.
 func (*Lag) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lag) GetTenant() string {
@@ -1573,7 +1672,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1684,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[14]
+	mi := &file_proto_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1697,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Trial) GetKey() string {
@@ -1704,7 +1803,7 @@ type Activation struct {
 
 func (x *Activation) Reset() {
 	*x = Activation{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1815,7 @@ func (x *Activation) String() string {
 func (*Activation) ProtoMessage() {}
 
 func (x *Activation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[15]
+	mi := &file_proto_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1828,7 @@ func (x *Activation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activation.ProtoReflect.Descriptor instead.
 func (*Activation) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Activation) GetRevision() int64 {
@@ -1760,7 +1859,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1871,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[16]
+	mi := &file_proto_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1884,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failure) GetKey() string {
@@ -1825,7 +1924,7 @@ type Tail struct {
 
 func (x *Tail) Reset() {
 	*x = Tail{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1936,7 @@ func (x *Tail) String() string {
 func (*Tail) ProtoMessage() {}
 
 func (x *Tail) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[17]
+	mi := &file_proto_event_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1949,7 @@ func (x *Tail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tail.ProtoReflect.Descriptor instead.
 func (*Tail) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tail) GetFleet() string {
@@ -1906,7 +2005,7 @@ type Logs struct {
 
 func (x *Logs) Reset() {
 	*x = Logs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2017,7 @@ func (x *Logs) String() string {
 func (*Logs) ProtoMessage() {}
 
 func (x *Logs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[18]
+	mi := &file_proto_event_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2030,7 @@ func (x *Logs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Logs.ProtoReflect.Descriptor instead.
 func (*Logs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Logs) GetFleet() string {
@@ -1982,7 +2081,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2093,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[19]
+	mi := &file_proto_event_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2106,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Dropped) GetTenant() string {
@@ -2049,7 +2148,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2160,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[20]
+	mi := &file_proto_event_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2173,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LogLine) GetTime() *timestamppb.Timestamp {
@@ -2143,7 +2242,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[21]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2254,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[21]
+	mi := &file_proto_event_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2267,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Recall) GetFleet() string {
@@ -2225,7 +2324,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[22]
+	mi := &file_proto_event_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2336,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[22]
+	mi := &file_proto_event_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2349,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Copy) GetFleet() string {
@@ -2330,7 +2429,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[23]
+	mi := &file_proto_event_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2441,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[23]
+	mi := &file_proto_event_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2454,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Query) GetFleet() string {
@@ -2547,7 +2646,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[24]
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2658,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[24]
+	mi := &file_proto_event_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2671,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Answer) GetFleet() string {
@@ -2738,7 +2837,7 @@ type ShadowQuery struct {
 
 func (x *ShadowQuery) Reset() {
 	*x = ShadowQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2849,7 @@ func (x *ShadowQuery) String() string {
 func (*ShadowQuery) ProtoMessage() {}
 
 func (x *ShadowQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[25]
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2862,7 @@ func (x *ShadowQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowQuery.ProtoReflect.Descriptor instead.
 func (*ShadowQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShadowQuery) GetName() string {
@@ -2798,7 +2897,7 @@ type ShadowAnswer struct {
 
 func (x *ShadowAnswer) Reset() {
 	*x = ShadowAnswer{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2909,7 @@ func (x *ShadowAnswer) String() string {
 func (*ShadowAnswer) ProtoMessage() {}
 
 func (x *ShadowAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +2922,7 @@ func (x *ShadowAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowAnswer.ProtoReflect.Descriptor instead.
 func (*ShadowAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShadowAnswer) GetCalls() *v1.ShadowCalls {
@@ -2861,7 +2960,7 @@ type RecentLogsQuery struct {
 
 func (x *RecentLogsQuery) Reset() {
 	*x = RecentLogsQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2972,7 @@ func (x *RecentLogsQuery) String() string {
 func (*RecentLogsQuery) ProtoMessage() {}
 
 func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +2985,7 @@ func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsQuery.ProtoReflect.Descriptor instead.
 func (*RecentLogsQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecentLogsQuery) GetName() string {
@@ -2945,7 +3044,7 @@ type RecentLogs struct {
 
 func (x *RecentLogs) Reset() {
 	*x = RecentLogs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3056,7 @@ func (x *RecentLogs) String() string {
 func (*RecentLogs) ProtoMessage() {}
 
 func (x *RecentLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3069,7 @@ func (x *RecentLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogs.ProtoReflect.Descriptor instead.
 func (*RecentLogs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecentLogs) GetLines() []*LogLine {
@@ -3012,7 +3111,7 @@ type TopQuery struct {
 
 func (x *TopQuery) Reset() {
 	*x = TopQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3123,7 @@ func (x *TopQuery) String() string {
 func (*TopQuery) ProtoMessage() {}
 
 func (x *TopQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3136,7 @@ func (x *TopQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopQuery.ProtoReflect.Descriptor instead.
 func (*TopQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TopQuery) GetName() string {
@@ -3082,7 +3181,7 @@ type Top struct {
 
 func (x *Top) Reset() {
 	*x = Top{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[30]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3193,7 @@ func (x *Top) String() string {
 func (*Top) ProtoMessage() {}
 
 func (x *Top) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[30]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3206,7 @@ func (x *Top) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Top.ProtoReflect.Descriptor instead.
 func (*Top) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{30}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Top) GetScripts() []*ScriptTop {
@@ -3150,7 +3249,7 @@ type ScriptTop struct {
 
 func (x *ScriptTop) Reset() {
 	*x = ScriptTop{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[31]
+	mi := &file_proto_event_v1_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3261,7 @@ func (x *ScriptTop) String() string {
 func (*ScriptTop) ProtoMessage() {}
 
 func (x *ScriptTop) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[31]
+	mi := &file_proto_event_v1_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3274,7 @@ func (x *ScriptTop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptTop.ProtoReflect.Descriptor instead.
 func (*ScriptTop) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{31}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ScriptTop) GetTenant() string {
@@ -3317,7 +3416,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\asession\x18\x10 \x01(\fR\asession\x12\x1f\n" +
 	"\vsession_key\x18\x11 \x01(\fR\n" +
 	"sessionKeyB\v\n" +
-	"\t_removals\"\xac\b\n" +
+	"\t_removals\"\xdc\b\n" +
 	"\x06Status\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
@@ -3346,10 +3445,21 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\rknows_shadows\x18% \x01(\bR\fknowsShadows\x12#\n" +
 	"\rknows_queries\x18\x1b \x01(\bR\fknowsQueries\x12'\n" +
 	"\x0frepaired_drifts\x18\x1e \x01(\x04R\x0erepairedDrifts\x121\n" +
-	"\x05usage\x18( \x01(\v2\x1b.scriptorium.event.v1.UsageR\x05usage\x1a9\n" +
+	"\x05usage\x18( \x01(\v2\x1b.scriptorium.event.v1.UsageR\x05usage\x12.\n" +
+	"\x04disk\x18) \x01(\v2\x1a.scriptorium.event.v1.DiskR\x04disk\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x04Disk\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x01 \x01(\x04R\tfreeBytes\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x03 \x01(\x04R\tusedBytes\x12\x14\n" +
+	"\x05fault\x18\x04 \x01(\tR\x05fault\x12#\n" +
+	"\rcorrupt_files\x18\x05 \x01(\rR\fcorruptFiles\x12'\n" +
+	"\x0funtrusted_files\x18\x06 \x01(\rR\x0euntrustedFiles\"\xcf\x01\n" +
 	"\x05Usage\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x121\n" +
@@ -3514,7 +3624,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -3527,109 +3637,111 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*RollCall)(nil),              // 8: scriptorium.event.v1.RollCall
 	(*Page)(nil),                  // 9: scriptorium.event.v1.Page
 	(*Status)(nil),                // 10: scriptorium.event.v1.Status
-	(*Usage)(nil),                 // 11: scriptorium.event.v1.Usage
-	(*TenantUsage)(nil),           // 12: scriptorium.event.v1.TenantUsage
-	(*Lag)(nil),                   // 13: scriptorium.event.v1.Lag
-	(*Trial)(nil),                 // 14: scriptorium.event.v1.Trial
-	(*Activation)(nil),            // 15: scriptorium.event.v1.Activation
-	(*Failure)(nil),               // 16: scriptorium.event.v1.Failure
-	(*Tail)(nil),                  // 17: scriptorium.event.v1.Tail
-	(*Logs)(nil),                  // 18: scriptorium.event.v1.Logs
-	(*Dropped)(nil),               // 19: scriptorium.event.v1.Dropped
-	(*LogLine)(nil),               // 20: scriptorium.event.v1.LogLine
-	(*Recall)(nil),                // 21: scriptorium.event.v1.Recall
-	(*Copy)(nil),                  // 22: scriptorium.event.v1.Copy
-	(*Query)(nil),                 // 23: scriptorium.event.v1.Query
-	(*Answer)(nil),                // 24: scriptorium.event.v1.Answer
-	(*ShadowQuery)(nil),           // 25: scriptorium.event.v1.ShadowQuery
-	(*ShadowAnswer)(nil),          // 26: scriptorium.event.v1.ShadowAnswer
-	(*RecentLogsQuery)(nil),       // 27: scriptorium.event.v1.RecentLogsQuery
-	(*RecentLogs)(nil),            // 28: scriptorium.event.v1.RecentLogs
-	(*TopQuery)(nil),              // 29: scriptorium.event.v1.TopQuery
-	(*Top)(nil),                   // 30: scriptorium.event.v1.Top
-	(*ScriptTop)(nil),             // 31: scriptorium.event.v1.ScriptTop
-	nil,                           // 32: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 33: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 34: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 35: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 36: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*v1.Error)(nil),              // 39: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 40: scriptorium.script.v1.StepCalls
-	(*v1.ShadowCalls)(nil),        // 41: scriptorium.script.v1.ShadowCalls
-	(*ScriptProfileQuery)(nil),    // 42: scriptorium.event.v1.ScriptProfileQuery
-	(*ProcessProfileQuery)(nil),   // 43: scriptorium.event.v1.ProcessProfileQuery
-	(*EndProfileQuery)(nil),       // 44: scriptorium.event.v1.EndProfileQuery
-	(*ScriptProfile)(nil),         // 45: scriptorium.event.v1.ScriptProfile
-	(*ProfileSummary)(nil),        // 46: scriptorium.event.v1.ProfileSummary
-	(*ProcessProfile)(nil),        // 47: scriptorium.event.v1.ProcessProfile
-	(*v1.ShadowFindings)(nil),     // 48: scriptorium.script.v1.ShadowFindings
+	(*Disk)(nil),                  // 11: scriptorium.event.v1.Disk
+	(*Usage)(nil),                 // 12: scriptorium.event.v1.Usage
+	(*TenantUsage)(nil),           // 13: scriptorium.event.v1.TenantUsage
+	(*Lag)(nil),                   // 14: scriptorium.event.v1.Lag
+	(*Trial)(nil),                 // 15: scriptorium.event.v1.Trial
+	(*Activation)(nil),            // 16: scriptorium.event.v1.Activation
+	(*Failure)(nil),               // 17: scriptorium.event.v1.Failure
+	(*Tail)(nil),                  // 18: scriptorium.event.v1.Tail
+	(*Logs)(nil),                  // 19: scriptorium.event.v1.Logs
+	(*Dropped)(nil),               // 20: scriptorium.event.v1.Dropped
+	(*LogLine)(nil),               // 21: scriptorium.event.v1.LogLine
+	(*Recall)(nil),                // 22: scriptorium.event.v1.Recall
+	(*Copy)(nil),                  // 23: scriptorium.event.v1.Copy
+	(*Query)(nil),                 // 24: scriptorium.event.v1.Query
+	(*Answer)(nil),                // 25: scriptorium.event.v1.Answer
+	(*ShadowQuery)(nil),           // 26: scriptorium.event.v1.ShadowQuery
+	(*ShadowAnswer)(nil),          // 27: scriptorium.event.v1.ShadowAnswer
+	(*RecentLogsQuery)(nil),       // 28: scriptorium.event.v1.RecentLogsQuery
+	(*RecentLogs)(nil),            // 29: scriptorium.event.v1.RecentLogs
+	(*TopQuery)(nil),              // 30: scriptorium.event.v1.TopQuery
+	(*Top)(nil),                   // 31: scriptorium.event.v1.Top
+	(*ScriptTop)(nil),             // 32: scriptorium.event.v1.ScriptTop
+	nil,                           // 33: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 34: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 35: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 36: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 37: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*v1.Error)(nil),              // 40: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 41: scriptorium.script.v1.StepCalls
+	(*v1.ShadowCalls)(nil),        // 42: scriptorium.script.v1.ShadowCalls
+	(*ScriptProfileQuery)(nil),    // 43: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil),   // 44: scriptorium.event.v1.ProcessProfileQuery
+	(*EndProfileQuery)(nil),       // 45: scriptorium.event.v1.EndProfileQuery
+	(*ScriptProfile)(nil),         // 46: scriptorium.event.v1.ScriptProfile
+	(*ProfileSummary)(nil),        // 47: scriptorium.event.v1.ProfileSummary
+	(*ProcessProfile)(nil),        // 48: scriptorium.event.v1.ProcessProfile
+	(*v1.ShadowFindings)(nil),     // 49: scriptorium.script.v1.ShadowFindings
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	33, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	34, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	35, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	34, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	35, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	36, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	36, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	37, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	37, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	37, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	38, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	38, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	38, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	39, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	32, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
-	16, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	37, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
-	15, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
-	14, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
-	13, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
-	11, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
-	38, // 18: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
-	12, // 19: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	38, // 20: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
-	39, // 21: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	40, // 22: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	40, // 23: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	41, // 24: scriptorium.event.v1.Trial.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	38, // 25: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	39, // 26: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	37, // 27: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	38, // 28: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
-	20, // 29: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
-	19, // 30: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	37, // 31: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	37, // 32: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	37, // 33: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
-	38, // 34: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
-	38, // 35: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
-	27, // 36: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	42, // 37: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
-	43, // 38: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
-	44, // 39: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
-	29, // 40: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
-	25, // 41: scriptorium.event.v1.Query.shadow:type_name -> scriptorium.event.v1.ShadowQuery
-	39, // 42: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	28, // 43: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	45, // 44: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
-	46, // 45: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
-	47, // 46: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
-	30, // 47: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
-	26, // 48: scriptorium.event.v1.Answer.shadow:type_name -> scriptorium.event.v1.ShadowAnswer
-	41, // 49: scriptorium.event.v1.ShadowAnswer.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	48, // 50: scriptorium.event.v1.ShadowAnswer.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	38, // 51: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	20, // 52: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	38, // 53: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
-	31, // 54: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
-	31, // 55: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
-	38, // 56: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
-	38, // 57: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	33, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	17, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
+	38, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	16, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
+	15, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
+	14, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
+	12, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
+	11, // 18: scriptorium.event.v1.Status.disk:type_name -> scriptorium.event.v1.Disk
+	39, // 19: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	13, // 20: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	39, // 21: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	40, // 22: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	41, // 23: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	41, // 24: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	42, // 25: scriptorium.event.v1.Trial.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	39, // 26: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	40, // 27: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	38, // 28: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	39, // 29: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	21, // 30: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
+	20, // 31: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
+	38, // 32: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	38, // 33: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	38, // 34: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
+	39, // 35: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
+	39, // 36: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
+	28, // 37: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
+	43, // 38: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
+	44, // 39: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
+	45, // 40: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
+	30, // 41: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
+	26, // 42: scriptorium.event.v1.Query.shadow:type_name -> scriptorium.event.v1.ShadowQuery
+	40, // 43: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	29, // 44: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	46, // 45: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
+	47, // 46: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
+	48, // 47: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
+	31, // 48: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
+	27, // 49: scriptorium.event.v1.Answer.shadow:type_name -> scriptorium.event.v1.ShadowAnswer
+	42, // 50: scriptorium.event.v1.ShadowAnswer.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	49, // 51: scriptorium.event.v1.ShadowAnswer.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	39, // 52: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	21, // 53: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	39, // 54: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
+	32, // 55: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
+	32, // 56: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
+	39, // 57: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
+	39, // 58: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -3644,7 +3756,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Object_Tenant)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[9].OneofWrappers = []any{}
-	file_proto_event_v1_event_proto_msgTypes[23].OneofWrappers = []any{
+	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
 		(*Query_RecentLogs)(nil),
 		(*Query_ScriptProfile)(nil),
 		(*Query_ProcessProfile)(nil),
@@ -3652,7 +3764,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Query_Top)(nil),
 		(*Query_Shadow)(nil),
 	}
-	file_proto_event_v1_event_proto_msgTypes[24].OneofWrappers = []any{
+	file_proto_event_v1_event_proto_msgTypes[25].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
 		(*Answer_ScriptProfile)(nil),
 		(*Answer_ProfileSummary)(nil),
@@ -3666,7 +3778,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -138,6 +138,339 @@ func (LogsState) EnumDescriptor() ([]byte, []int) {
 	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{1}
 }
 
+// What FindScripts can filter by.
+type ScriptState int32
+
+const (
+	// Any.
+	ScriptState_SCRIPT_STATE_UNSPECIFIED ScriptState = 0
+	// It has a candidate that is on its way, or that waits for the end of a freeze.
+	ScriptState_SCRIPT_STATE_CANDIDATE ScriptState = 1
+	// Its candidate was given up.
+	ScriptState_SCRIPT_STATE_CANDIDATE_FAILED ScriptState = 2
+	// Somebody holds it.
+	ScriptState_SCRIPT_STATE_HELD     ScriptState = 3
+	ScriptState_SCRIPT_STATE_DISABLED ScriptState = 4
+	// A connected agent could not activate it, or its candidate did not pass the tests there.
+	ScriptState_SCRIPT_STATE_FAILING ScriptState = 5
+	// As ScriptStatus.converged has it.
+	ScriptState_SCRIPT_STATE_NOT_CONVERGED ScriptState = 6
+	// Its record cannot be read.
+	ScriptState_SCRIPT_STATE_UNREADABLE ScriptState = 7
+)
+
+// Enum value maps for ScriptState.
+var (
+	ScriptState_name = map[int32]string{
+		0: "SCRIPT_STATE_UNSPECIFIED",
+		1: "SCRIPT_STATE_CANDIDATE",
+		2: "SCRIPT_STATE_CANDIDATE_FAILED",
+		3: "SCRIPT_STATE_HELD",
+		4: "SCRIPT_STATE_DISABLED",
+		5: "SCRIPT_STATE_FAILING",
+		6: "SCRIPT_STATE_NOT_CONVERGED",
+		7: "SCRIPT_STATE_UNREADABLE",
+	}
+	ScriptState_value = map[string]int32{
+		"SCRIPT_STATE_UNSPECIFIED":      0,
+		"SCRIPT_STATE_CANDIDATE":        1,
+		"SCRIPT_STATE_CANDIDATE_FAILED": 2,
+		"SCRIPT_STATE_HELD":             3,
+		"SCRIPT_STATE_DISABLED":         4,
+		"SCRIPT_STATE_FAILING":          5,
+		"SCRIPT_STATE_NOT_CONVERGED":    6,
+		"SCRIPT_STATE_UNREADABLE":       7,
+	}
+)
+
+func (x ScriptState) Enum() *ScriptState {
+	p := new(ScriptState)
+	*p = x
+	return p
+}
+
+func (x ScriptState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScriptState) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[2].Descriptor()
+}
+
+func (ScriptState) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[2]
+}
+
+func (x ScriptState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScriptState.Descriptor instead.
+func (ScriptState) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{2}
+}
+
+// In which order FindScripts returns scripts. Those that are equal come in the order of the text
+// "tenant/name".
+type ScriptOrder int32
+
+const (
+	// By the text "tenant/name".
+	ScriptOrder_SCRIPT_ORDER_UNSPECIFIED ScriptOrder = 0
+	// By the time of the last change.
+	ScriptOrder_SCRIPT_ORDER_CHANGED ScriptOrder = 1
+	// By the number of agents that it fails on.
+	ScriptOrder_SCRIPT_ORDER_FAILING ScriptOrder = 2
+)
+
+// Enum value maps for ScriptOrder.
+var (
+	ScriptOrder_name = map[int32]string{
+		0: "SCRIPT_ORDER_UNSPECIFIED",
+		1: "SCRIPT_ORDER_CHANGED",
+		2: "SCRIPT_ORDER_FAILING",
+	}
+	ScriptOrder_value = map[string]int32{
+		"SCRIPT_ORDER_UNSPECIFIED": 0,
+		"SCRIPT_ORDER_CHANGED":     1,
+		"SCRIPT_ORDER_FAILING":     2,
+	}
+)
+
+func (x ScriptOrder) Enum() *ScriptOrder {
+	p := new(ScriptOrder)
+	*p = x
+	return p
+}
+
+func (x ScriptOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScriptOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[3].Descriptor()
+}
+
+func (ScriptOrder) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[3]
+}
+
+func (x ScriptOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScriptOrder.Descriptor instead.
+func (ScriptOrder) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{3}
+}
+
+// What FindAgents can filter by.
+type AgentState int32
+
+const (
+	// Any.
+	AgentState_AGENT_STATE_UNSPECIFIED AgentState = 0
+	// Failed, behind, unknown, holding removals back, of another fleet, or with a disk that cannot be written.
+	AgentState_AGENT_STATE_TROUBLED AgentState = 1
+	AgentState_AGENT_STATE_UNKNOWN  AgentState = 2
+	AgentState_AGENT_STATE_BEHIND   AgentState = 3
+	AgentState_AGENT_STATE_FAILING  AgentState = 4
+	// It keeps objects that the registry says are gone.
+	AgentState_AGENT_STATE_HELD AgentState = 5
+	// It belongs to another fleet.
+	AgentState_AGENT_STATE_FOREIGN AgentState = 6
+	// It belongs to this fleet.
+	AgentState_AGENT_STATE_FLEET AgentState = 7
+	// Scripts are in quarantine there.
+	AgentState_AGENT_STATE_QUARANTINED AgentState = 8
+	// Its disk cannot be written.
+	AgentState_AGENT_STATE_DISK AgentState = 9
+)
+
+// Enum value maps for AgentState.
+var (
+	AgentState_name = map[int32]string{
+		0: "AGENT_STATE_UNSPECIFIED",
+		1: "AGENT_STATE_TROUBLED",
+		2: "AGENT_STATE_UNKNOWN",
+		3: "AGENT_STATE_BEHIND",
+		4: "AGENT_STATE_FAILING",
+		5: "AGENT_STATE_HELD",
+		6: "AGENT_STATE_FOREIGN",
+		7: "AGENT_STATE_FLEET",
+		8: "AGENT_STATE_QUARANTINED",
+		9: "AGENT_STATE_DISK",
+	}
+	AgentState_value = map[string]int32{
+		"AGENT_STATE_UNSPECIFIED": 0,
+		"AGENT_STATE_TROUBLED":    1,
+		"AGENT_STATE_UNKNOWN":     2,
+		"AGENT_STATE_BEHIND":      3,
+		"AGENT_STATE_FAILING":     4,
+		"AGENT_STATE_HELD":        5,
+		"AGENT_STATE_FOREIGN":     6,
+		"AGENT_STATE_FLEET":       7,
+		"AGENT_STATE_QUARANTINED": 8,
+		"AGENT_STATE_DISK":        9,
+	}
+)
+
+func (x AgentState) Enum() *AgentState {
+	p := new(AgentState)
+	*p = x
+	return p
+}
+
+func (x AgentState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AgentState) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[4].Descriptor()
+}
+
+func (AgentState) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[4]
+}
+
+func (x AgentState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AgentState.Descriptor instead.
+func (AgentState) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{4}
+}
+
+// In which order FindAgents returns agents. Those that are equal come in the order of their names.
+type AgentOrder int32
+
+const (
+	// By the name.
+	AgentOrder_AGENT_ORDER_UNSPECIFIED AgentOrder = 0
+	// By how long they are behind. Of those that are unknown, by how long they are unheard.
+	AgentOrder_AGENT_ORDER_LAG AgentOrder = 1
+	// By the text of the version of their software.
+	AgentOrder_AGENT_ORDER_SOFTWARE AgentOrder = 2
+	// By the number of failures.
+	AgentOrder_AGENT_ORDER_FAILED AgentOrder = 3
+)
+
+// Enum value maps for AgentOrder.
+var (
+	AgentOrder_name = map[int32]string{
+		0: "AGENT_ORDER_UNSPECIFIED",
+		1: "AGENT_ORDER_LAG",
+		2: "AGENT_ORDER_SOFTWARE",
+		3: "AGENT_ORDER_FAILED",
+	}
+	AgentOrder_value = map[string]int32{
+		"AGENT_ORDER_UNSPECIFIED": 0,
+		"AGENT_ORDER_LAG":         1,
+		"AGENT_ORDER_SOFTWARE":    2,
+		"AGENT_ORDER_FAILED":      3,
+	}
+)
+
+func (x AgentOrder) Enum() *AgentOrder {
+	p := new(AgentOrder)
+	*p = x
+	return p
+}
+
+func (x AgentOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AgentOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[5].Descriptor()
+}
+
+func (AgentOrder) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[5]
+}
+
+func (x AgentOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AgentOrder.Descriptor instead.
+func (AgentOrder) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{5}
+}
+
+// Where an agent is with a release. It is in one state.
+type RolloutState int32
+
+const (
+	RolloutState_ROLLOUT_STATE_UNSPECIFIED RolloutState = 0
+	// It has activated the release, and runs the active version, if the script has one that may run.
+	RolloutState_ROLLOUT_STATE_ACTIVE RolloutState = 1
+	// As before, and the candidate has passed its tests there.
+	RolloutState_ROLLOUT_STATE_PASSED RolloutState = 2
+	// It runs the candidate, for all calls or for some.
+	RolloutState_ROLLOUT_STATE_CANDIDATE RolloutState = 3
+	// It could not activate the release, or the candidate did not pass its tests there.
+	RolloutState_ROLLOUT_STATE_FAILED RolloutState = 4
+	// It has yet to activate the release, to test the candidate, or to say that it runs it.
+	RolloutState_ROLLOUT_STATE_WAITING RolloutState = 5
+	// Unheard for 15 s: what it runs is not known.
+	RolloutState_ROLLOUT_STATE_UNKNOWN RolloutState = 6
+	// It ended, or was not heard any more, while it was to run the candidate or to test it.
+	RolloutState_ROLLOUT_STATE_LOST RolloutState = 7
+)
+
+// Enum value maps for RolloutState.
+var (
+	RolloutState_name = map[int32]string{
+		0: "ROLLOUT_STATE_UNSPECIFIED",
+		1: "ROLLOUT_STATE_ACTIVE",
+		2: "ROLLOUT_STATE_PASSED",
+		3: "ROLLOUT_STATE_CANDIDATE",
+		4: "ROLLOUT_STATE_FAILED",
+		5: "ROLLOUT_STATE_WAITING",
+		6: "ROLLOUT_STATE_UNKNOWN",
+		7: "ROLLOUT_STATE_LOST",
+	}
+	RolloutState_value = map[string]int32{
+		"ROLLOUT_STATE_UNSPECIFIED": 0,
+		"ROLLOUT_STATE_ACTIVE":      1,
+		"ROLLOUT_STATE_PASSED":      2,
+		"ROLLOUT_STATE_CANDIDATE":   3,
+		"ROLLOUT_STATE_FAILED":      4,
+		"ROLLOUT_STATE_WAITING":     5,
+		"ROLLOUT_STATE_UNKNOWN":     6,
+		"ROLLOUT_STATE_LOST":        7,
+	}
+)
+
+func (x RolloutState) Enum() *RolloutState {
+	p := new(RolloutState)
+	*p = x
+	return p
+}
+
+func (x RolloutState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RolloutState) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_registry_v1_registry_proto_enumTypes[6].Descriptor()
+}
+
+func (RolloutState) Type() protoreflect.EnumType {
+	return &file_proto_registry_v1_registry_proto_enumTypes[6]
+}
+
+func (x RolloutState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RolloutState.Descriptor instead.
+func (RolloutState) EnumDescriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{6}
+}
+
 type PublishRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -6975,6 +7308,174 @@ func (x *StatusResponse) GetNextPageToken() string {
 	return ""
 }
 
+type FindScriptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may read when empty.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Words, each of which the text "tenant/name" has, whatever their case. At most 8 words and 200 bytes.
+	Search string `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	// Only scripts with this event as their trigger.
+	Trigger string `protobuf:"bytes,3,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// Only scripts whose active version is for this engine.
+	Engine     string      `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
+	State      ScriptState `protobuf:"varint,5,opt,name=state,proto3,enum=scriptorium.registry.v1.ScriptState" json:"state,omitempty"`
+	Order      ScriptOrder `protobuf:"varint,6,opt,name=order,proto3,enum=scriptorium.registry.v1.ScriptOrder" json:"order,omitempty"`
+	Descending bool        `protobuf:"varint,7,opt,name=descending,proto3" json:"descending,omitempty"`
+	// How many of the result come before the first one that is returned.
+	Offset int32 `protobuf:"varint,8,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most this many; 0 means 50, more than 200 means 200.
+	Limit         int32 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindScriptsRequest) Reset() {
+	*x = FindScriptsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindScriptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindScriptsRequest) ProtoMessage() {}
+
+func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindScriptsRequest.ProtoReflect.Descriptor instead.
+func (*FindScriptsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *FindScriptsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *FindScriptsRequest) GetState() ScriptState {
+	if x != nil {
+		return x.State
+	}
+	return ScriptState_SCRIPT_STATE_UNSPECIFIED
+}
+
+func (x *FindScriptsRequest) GetOrder() ScriptOrder {
+	if x != nil {
+		return x.Order
+	}
+	return ScriptOrder_SCRIPT_ORDER_UNSPECIFIED
+}
+
+func (x *FindScriptsRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
+}
+
+func (x *FindScriptsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FindScriptsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type FindScriptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The scripts are those from the offset on. It has none if the offset is beyond the last.
+	Status *FleetStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// All scripts that were found.
+	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindScriptsResponse) Reset() {
+	*x = FindScriptsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindScriptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindScriptsResponse) ProtoMessage() {}
+
+func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindScriptsResponse.ProtoReflect.Descriptor instead.
+func (*FindScriptsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *FindScriptsResponse) GetStatus() *FleetStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *FindScriptsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
 type WatchStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All that the caller may read when empty.
@@ -6990,7 +7491,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7002,7 +7503,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7015,7 +7516,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -7054,7 +7555,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7066,7 +7567,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7079,7 +7580,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -7125,7 +7626,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7137,7 +7638,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7150,7 +7651,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -7231,14 +7732,20 @@ type AgentStatus struct {
 	ForeignFleet string `protobuf:"bytes,14,opt,name=foreign_fleet,json=foreignFleet,proto3" json:"foreign_fleet,omitempty"`
 	// Why the agent keeps objects that the registry says are gone, and what to do; empty if it
 	// does not.
-	Held          string `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Held string `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
+	// Absent if the agent is too old to say it.
+	Disk *v11.Disk `protobuf:"bytes,16,opt,name=disk,proto3" json:"disk,omitempty"`
+	// Of what failed, the scripts that the agent does not run any more, as they ended their process too often.
+	Quarantined int32 `protobuf:"varint,17,opt,name=quarantined,proto3" json:"quarantined,omitempty"`
+	// Tenants whose own process there lacks changes that the agent activated.
+	LaggingTenants int32 `protobuf:"varint,18,opt,name=lagging_tenants,json=laggingTenants,proto3" json:"lagging_tenants,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7250,7 +7757,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7263,7 +7770,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -7371,6 +7878,731 @@ func (x *AgentStatus) GetHeld() string {
 	return ""
 }
 
+func (x *AgentStatus) GetDisk() *v11.Disk {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetQuarantined() int32 {
+	if x != nil {
+		return x.Quarantined
+	}
+	return 0
+}
+
+func (x *AgentStatus) GetLaggingTenants() int32 {
+	if x != nil {
+		return x.LaggingTenants
+	}
+	return 0
+}
+
+type FindAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent with this name alone, with all failures that it named.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Words, each of which the name, the software, or a label's key, value or "key=value" has, whatever their
+	// case. At most 8 words and 200 bytes.
+	Search     string     `protobuf:"bytes,2,opt,name=search,proto3" json:"search,omitempty"`
+	State      AgentState `protobuf:"varint,3,opt,name=state,proto3,enum=scriptorium.registry.v1.AgentState" json:"state,omitempty"`
+	Order      AgentOrder `protobuf:"varint,4,opt,name=order,proto3,enum=scriptorium.registry.v1.AgentOrder" json:"order,omitempty"`
+	Descending bool       `protobuf:"varint,5,opt,name=descending,proto3" json:"descending,omitempty"`
+	// How many of the result come before the first one that is returned.
+	Offset int32 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most this many; 0 means 50, more than 200 means 200.
+	Limit         int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindAgentsRequest) Reset() {
+	*x = FindAgentsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindAgentsRequest) ProtoMessage() {}
+
+func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindAgentsRequest.ProtoReflect.Descriptor instead.
+func (*FindAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *FindAgentsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *FindAgentsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *FindAgentsRequest) GetState() AgentState {
+	if x != nil {
+		return x.State
+	}
+	return AgentState_AGENT_STATE_UNSPECIFIED
+}
+
+func (x *FindAgentsRequest) GetOrder() AgentOrder {
+	if x != nil {
+		return x.Order
+	}
+	return AgentOrder_AGENT_ORDER_UNSPECIFIED
+}
+
+func (x *FindAgentsRequest) GetDescending() bool {
+	if x != nil {
+		return x.Descending
+	}
+	return false
+}
+
+func (x *FindAgentsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FindAgentsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type FindAgentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those from the offset on. They may be fewer than the limit if they are large.
+	Agents []*AgentStatus `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// All agents that were found.
+	Total        int32  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Fleet        string `protobuf:"bytes,3,opt,name=fleet,proto3" json:"fleet,omitempty"`
+	HeadRevision int64  `protobuf:"varint,4,opt,name=head_revision,json=headRevision,proto3" json:"head_revision,omitempty"`
+	// Of this fleet, whatever was looked for.
+	Connected     int32 `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	Unknown       int32 `protobuf:"varint,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindAgentsResponse) Reset() {
+	*x = FindAgentsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindAgentsResponse) ProtoMessage() {}
+
+func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindAgentsResponse.ProtoReflect.Descriptor instead.
+func (*FindAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *FindAgentsResponse) GetAgents() []*AgentStatus {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *FindAgentsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *FindAgentsResponse) GetFleet() string {
+	if x != nil {
+		return x.Fleet
+	}
+	return ""
+}
+
+func (x *FindAgentsResponse) GetHeadRevision() int64 {
+	if x != nil {
+		return x.HeadRevision
+	}
+	return 0
+}
+
+func (x *FindAgentsResponse) GetConnected() int32 {
+	if x != nil {
+		return x.Connected
+	}
+	return 0
+}
+
+func (x *FindAgentsResponse) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
+}
+
+type WatchRolloutRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The agents are grouped by the values that they have for this label. For those who may not read all
+	// tenants, who see no labels, this must be empty, and there is one group. For others empty means
+	// "topology.kubernetes.io/zone".
+	GroupBy string `protobuf:"bytes,3,opt,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// One group of all agents.
+	Together bool `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
+	// Also say of each agent where it is. At most so many are sent; more than 1,000 means 1,000, and 0 means
+	// none.
+	Agents int32 `protobuf:"varint,5,opt,name=agents,proto3" json:"agents,omitempty"`
+	// How many of them come before the first one that is sent.
+	Offset int32 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Of these agents only those of the group; of all groups if absent. Empty is the group of agents without the
+	// label.
+	Group *string `protobuf:"bytes,7,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Of these agents only those in the state; in any if unspecified.
+	State         RolloutState `protobuf:"varint,8,opt,name=state,proto3,enum=scriptorium.registry.v1.RolloutState" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutRequest) Reset() {
+	*x = WatchRolloutRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutRequest) ProtoMessage() {}
+
+func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
+func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *WatchRolloutRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *WatchRolloutRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchRolloutRequest) GetGroupBy() string {
+	if x != nil {
+		return x.GroupBy
+	}
+	return ""
+}
+
+func (x *WatchRolloutRequest) GetTogether() bool {
+	if x != nil {
+		return x.Together
+	}
+	return false
+}
+
+func (x *WatchRolloutRequest) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *WatchRolloutRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *WatchRolloutRequest) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *WatchRolloutRequest) GetState() RolloutState {
+	if x != nil {
+		return x.State
+	}
+	return RolloutState_ROLLOUT_STATE_UNSPECIFIED
+}
+
+type WatchRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fleet, and the script as Status of one script has it.
+	Status *FleetStatus `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The label that the agents are grouped by; empty if there is one group.
+	GroupBy string `protobuf:"bytes,2,opt,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// The largest, at most 200, in the order of their values.
+	Groups []*RolloutGroup `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The sum of all other groups, and their number.
+	Others      *RolloutGroup `protobuf:"bytes,4,opt,name=others,proto3" json:"others,omitempty"`
+	OtherGroups int32         `protobuf:"varint,5,opt,name=other_groups,json=otherGroups,proto3" json:"other_groups,omitempty"`
+	// In the order of their names.
+	Agents []*RolloutAgent `protobuf:"bytes,6,rep,name=agents,proto3" json:"agents,omitempty"`
+	// All that were asked for.
+	TotalAgents int32 `protobuf:"varint,7,opt,name=total_agents,json=totalAgents,proto3" json:"total_agents,omitempty"`
+	// What agents counted in the step of the candidate, if the plan compares it with the active version; absent
+	// otherwise.
+	CandidateCalls *RolloutCalls `protobuf:"bytes,8,opt,name=candidate_calls,json=candidateCalls,proto3" json:"candidate_calls,omitempty"`
+	ActiveCalls    *RolloutCalls `protobuf:"bytes,9,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
+	// Agents that ended, or were not heard any more, while they were to run the candidate or to test it. They
+	// may be unknown to the registry by now.
+	Lost          []string `protobuf:"bytes,10,rep,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutResponse) Reset() {
+	*x = WatchRolloutResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutResponse) ProtoMessage() {}
+
+func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
+func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *WatchRolloutResponse) GetStatus() *FleetStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetGroupBy() string {
+	if x != nil {
+		return x.GroupBy
+	}
+	return ""
+}
+
+func (x *WatchRolloutResponse) GetGroups() []*RolloutGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetOthers() *RolloutGroup {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetOtherGroups() int32 {
+	if x != nil {
+		return x.OtherGroups
+	}
+	return 0
+}
+
+func (x *WatchRolloutResponse) GetAgents() []*RolloutAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetTotalAgents() int32 {
+	if x != nil {
+		return x.TotalAgents
+	}
+	return 0
+}
+
+func (x *WatchRolloutResponse) GetCandidateCalls() *RolloutCalls {
+	if x != nil {
+		return x.CandidateCalls
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetActiveCalls() *RolloutCalls {
+	if x != nil {
+		return x.ActiveCalls
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetLost() []string {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+// RolloutGroup counts agents that have the same value for a label, by their states.
+type RolloutGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for agents without the label.
+	Value         string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Agents        int32  `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
+	Active        int32  `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
+	Passed        int32  `protobuf:"varint,4,opt,name=passed,proto3" json:"passed,omitempty"`
+	Candidate     int32  `protobuf:"varint,5,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	Failed        int32  `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Waiting       int32  `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Unknown       int32  `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Lost          int32  `protobuf:"varint,9,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutGroup) Reset() {
+	*x = RolloutGroup{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutGroup) ProtoMessage() {}
+
+func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutGroup.ProtoReflect.Descriptor instead.
+func (*RolloutGroup) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *RolloutGroup) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *RolloutGroup) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetActive() int32 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetPassed() int32 {
+	if x != nil {
+		return x.Passed
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetCandidate() int32 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
+}
+
+func (x *RolloutGroup) GetLost() int32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+type RolloutAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The value of the label that the agents are grouped by.
+	Group string       `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	State RolloutState `protobuf:"varint,3,opt,name=state,proto3,enum=scriptorium.registry.v1.RolloutState" json:"state,omitempty"`
+	// Of an agent that failed.
+	Error *v1.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// What holds up an agent that is waiting, if that is known.
+	Why               string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	ActivatedRevision int64  `protobuf:"varint,6,opt,name=activated_revision,json=activatedRevision,proto3" json:"activated_revision,omitempty"`
+	// Calls of the candidate there, and how many of them failed.
+	Calls         uint64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	FailedCalls   uint64 `protobuf:"varint,8,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutAgent) Reset() {
+	*x = RolloutAgent{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutAgent) ProtoMessage() {}
+
+func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutAgent.ProtoReflect.Descriptor instead.
+func (*RolloutAgent) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+}
+
+func (x *RolloutAgent) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RolloutAgent) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *RolloutAgent) GetState() RolloutState {
+	if x != nil {
+		return x.State
+	}
+	return RolloutState_ROLLOUT_STATE_UNSPECIFIED
+}
+
+func (x *RolloutAgent) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *RolloutAgent) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *RolloutAgent) GetActivatedRevision() int64 {
+	if x != nil {
+		return x.ActivatedRevision
+	}
+	return 0
+}
+
+func (x *RolloutAgent) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *RolloutAgent) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+// RolloutCalls is what agents counted of a version.
+type RolloutCalls struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Calls       uint64                 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	FailedCalls uint64                 `protobuf:"varint,2,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// Bounds of the latency that half of the calls, and 99 % of them, did not exceed. Absent without calls.
+	P50           *durationpb.Duration `protobuf:"bytes,3,opt,name=p50,proto3" json:"p50,omitempty"`
+	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutCalls) Reset() {
+	*x = RolloutCalls{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutCalls) ProtoMessage() {}
+
+func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutCalls.ProtoReflect.Descriptor instead.
+func (*RolloutCalls) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+}
+
+func (x *RolloutCalls) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *RolloutCalls) GetFailedCalls() uint64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *RolloutCalls) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *RolloutCalls) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
 // ScriptFailure is a release that an agent could not make live.
 type ScriptFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7384,7 +8616,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7396,7 +8628,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7409,7 +8641,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -7484,7 +8716,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7496,7 +8728,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7509,7 +8741,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -7641,7 +8873,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7653,7 +8885,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7666,7 +8898,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -7764,7 +8996,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7776,7 +9008,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7789,7 +9021,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -7857,7 +9089,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7869,7 +9101,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7882,7 +9114,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -7930,7 +9162,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7942,7 +9174,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7955,7 +9187,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -7995,7 +9227,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8007,7 +9239,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8020,7 +9252,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -8084,7 +9316,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +9328,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +9341,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -8140,7 +9372,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8152,7 +9384,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8165,7 +9397,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -8205,7 +9437,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8217,7 +9449,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8230,7 +9462,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -8278,7 +9510,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8290,7 +9522,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8303,7 +9535,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -8322,7 +9554,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8334,7 +9566,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8347,7 +9579,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -8370,7 +9602,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8382,7 +9614,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8395,7 +9627,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *UsageRequest) GetTenant() string {
@@ -8429,7 +9661,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8441,7 +9673,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8454,7 +9686,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *UsageResponse) GetUsages() []*HourUsage {
@@ -8475,7 +9707,7 @@ type HourUsage struct {
 
 func (x *HourUsage) Reset() {
 	*x = HourUsage{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8487,7 +9719,7 @@ func (x *HourUsage) String() string {
 func (*HourUsage) ProtoMessage() {}
 
 func (x *HourUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8500,7 +9732,7 @@ func (x *HourUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
 func (*HourUsage) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *HourUsage) GetHour() *timestamppb.Timestamp {
@@ -8527,7 +9759,7 @@ type UsagePart struct {
 
 func (x *UsagePart) Reset() {
 	*x = UsagePart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8539,7 +9771,7 @@ func (x *UsagePart) String() string {
 func (*UsagePart) ProtoMessage() {}
 
 func (x *UsagePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8552,7 +9784,7 @@ func (x *UsagePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
 func (*UsagePart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *UsagePart) GetTenants() []*v11.TenantUsage {
@@ -8580,7 +9812,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +9824,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +9837,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -8658,7 +9890,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8670,7 +9902,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8683,7 +9915,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -8735,7 +9967,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8747,7 +9979,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8760,7 +9992,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -9342,7 +10574,22 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"v\n" +
 	"\x0eStatusResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Z\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\x02\n" +
+	"\x12FindScriptsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06search\x18\x02 \x01(\tR\x06search\x12\x18\n" +
+	"\atrigger\x18\x03 \x01(\tR\atrigger\x12\x16\n" +
+	"\x06engine\x18\x04 \x01(\tR\x06engine\x12:\n" +
+	"\x05state\x18\x05 \x01(\x0e2$.scriptorium.registry.v1.ScriptStateR\x05state\x12:\n" +
+	"\x05order\x18\x06 \x01(\x0e2$.scriptorium.registry.v1.ScriptOrderR\x05order\x12\x1e\n" +
+	"\n" +
+	"descending\x18\a \x01(\bR\n" +
+	"descending\x12\x16\n" +
+	"\x06offset\x18\b \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05limit\x18\t \x01(\x05R\x05limit\"i\n" +
+	"\x13FindScriptsResponse\x12<\n" +
+	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"Z\n" +
 	"\x12WatchStatusRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -9360,7 +10607,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\a \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
 	"unreadable\x125\n" +
-	"\x06freeze\x18\b \x01(\v2\x1d.scriptorium.script.v1.FreezeR\x06freezeJ\x04\b\x03\x10\x04\"\xf2\x04\n" +
+	"\x06freeze\x18\b \x01(\v2\x1d.scriptorium.script.v1.FreezeR\x06freezeJ\x04\b\x03\x10\x04\"\xed\x05\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.scriptorium.registry.v1.AgentStatus.LabelsEntryR\x06labels\x12\x1a\n" +
@@ -9378,10 +10625,76 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tdisk_keys\x18\f \x03(\tR\bdiskKeys\x12\x16\n" +
 	"\x06drifts\x18\r \x01(\x04R\x06drifts\x12#\n" +
 	"\rforeign_fleet\x18\x0e \x01(\tR\fforeignFleet\x12\x12\n" +
-	"\x04held\x18\x0f \x01(\tR\x04held\x1a9\n" +
+	"\x04held\x18\x0f \x01(\tR\x04held\x12.\n" +
+	"\x04disk\x18\x10 \x01(\v2\x1a.scriptorium.event.v1.DiskR\x04disk\x12 \n" +
+	"\vquarantined\x18\x11 \x01(\x05R\vquarantined\x12'\n" +
+	"\x0flagging_tenants\x18\x12 \x01(\x05R\x0elaggingTenants\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x02\n" +
+	"\x11FindAgentsRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06search\x18\x02 \x01(\tR\x06search\x129\n" +
+	"\x05state\x18\x03 \x01(\x0e2#.scriptorium.registry.v1.AgentStateR\x05state\x129\n" +
+	"\x05order\x18\x04 \x01(\x0e2#.scriptorium.registry.v1.AgentOrderR\x05order\x12\x1e\n" +
+	"\n" +
+	"descending\x18\x05 \x01(\bR\n" +
+	"descending\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\"\xdb\x01\n" +
+	"\x12FindAgentsResponse\x12<\n" +
+	"\x06agents\x18\x01 \x03(\v2$.scriptorium.registry.v1.AgentStatusR\x06agents\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x14\n" +
+	"\x05fleet\x18\x03 \x01(\tR\x05fleet\x12#\n" +
+	"\rhead_revision\x18\x04 \x01(\x03R\fheadRevision\x12\x1c\n" +
+	"\tconnected\x18\x05 \x01(\x05R\tconnected\x12\x18\n" +
+	"\aunknown\x18\x06 \x01(\x05R\aunknown\"\x8a\x02\n" +
+	"\x13WatchRolloutRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
+	"\bgroup_by\x18\x03 \x01(\tR\agroupBy\x12\x1a\n" +
+	"\btogether\x18\x04 \x01(\bR\btogether\x12\x16\n" +
+	"\x06agents\x18\x05 \x01(\x05R\x06agents\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x05R\x06offset\x12\x19\n" +
+	"\x05group\x18\a \x01(\tH\x00R\x05group\x88\x01\x01\x12;\n" +
+	"\x05state\x18\b \x01(\x0e2%.scriptorium.registry.v1.RolloutStateR\x05stateB\b\n" +
+	"\x06_group\"\xa0\x04\n" +
+	"\x14WatchRolloutResponse\x12<\n" +
+	"\x06status\x18\x01 \x01(\v2$.scriptorium.registry.v1.FleetStatusR\x06status\x12\x19\n" +
+	"\bgroup_by\x18\x02 \x01(\tR\agroupBy\x12=\n" +
+	"\x06groups\x18\x03 \x03(\v2%.scriptorium.registry.v1.RolloutGroupR\x06groups\x12=\n" +
+	"\x06others\x18\x04 \x01(\v2%.scriptorium.registry.v1.RolloutGroupR\x06others\x12!\n" +
+	"\fother_groups\x18\x05 \x01(\x05R\votherGroups\x12=\n" +
+	"\x06agents\x18\x06 \x03(\v2%.scriptorium.registry.v1.RolloutAgentR\x06agents\x12!\n" +
+	"\ftotal_agents\x18\a \x01(\x05R\vtotalAgents\x12N\n" +
+	"\x0fcandidate_calls\x18\b \x01(\v2%.scriptorium.registry.v1.RolloutCallsR\x0ecandidateCalls\x12H\n" +
+	"\factive_calls\x18\t \x01(\v2%.scriptorium.registry.v1.RolloutCallsR\vactiveCalls\x12\x12\n" +
+	"\x04lost\x18\n" +
+	" \x03(\tR\x04lost\"\xea\x01\n" +
+	"\fRolloutGroup\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\x05R\x06agents\x12\x16\n" +
+	"\x06active\x18\x03 \x01(\x05R\x06active\x12\x16\n" +
+	"\x06passed\x18\x04 \x01(\x05R\x06passed\x12\x1c\n" +
+	"\tcandidate\x18\x05 \x01(\x05R\tcandidate\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x05R\x06failed\x12\x18\n" +
+	"\awaiting\x18\a \x01(\x05R\awaiting\x12\x18\n" +
+	"\aunknown\x18\b \x01(\x05R\aunknown\x12\x12\n" +
+	"\x04lost\x18\t \x01(\x05R\x04lost\"\xa5\x02\n" +
+	"\fRolloutAgent\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12;\n" +
+	"\x05state\x18\x03 \x01(\x0e2%.scriptorium.registry.v1.RolloutStateR\x05state\x122\n" +
+	"\x05error\x18\x04 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12-\n" +
+	"\x12activated_revision\x18\x06 \x01(\x03R\x11activatedRevision\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\b \x01(\x04R\vfailedCalls\"\xa1\x01\n" +
+	"\fRolloutCalls\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x04R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x02 \x01(\x04R\vfailedCalls\x12+\n" +
+	"\x03p50\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\"\x8b\x01\n" +
 	"\rScriptFailure\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -9506,7 +10819,47 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\tLogsState\x12\x1a\n" +
 	"\x16LOGS_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14LOGS_STATE_LISTENING\x10\x01\x12\x1a\n" +
-	"\x16LOGS_STATE_INTERRUPTED\x10\x022\xc6$\n" +
+	"\x16LOGS_STATE_INTERRUPTED\x10\x02*\xf3\x01\n" +
+	"\vScriptState\x12\x1c\n" +
+	"\x18SCRIPT_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SCRIPT_STATE_CANDIDATE\x10\x01\x12!\n" +
+	"\x1dSCRIPT_STATE_CANDIDATE_FAILED\x10\x02\x12\x15\n" +
+	"\x11SCRIPT_STATE_HELD\x10\x03\x12\x19\n" +
+	"\x15SCRIPT_STATE_DISABLED\x10\x04\x12\x18\n" +
+	"\x14SCRIPT_STATE_FAILING\x10\x05\x12\x1e\n" +
+	"\x1aSCRIPT_STATE_NOT_CONVERGED\x10\x06\x12\x1b\n" +
+	"\x17SCRIPT_STATE_UNREADABLE\x10\a*_\n" +
+	"\vScriptOrder\x12\x1c\n" +
+	"\x18SCRIPT_ORDER_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14SCRIPT_ORDER_CHANGED\x10\x01\x12\x18\n" +
+	"\x14SCRIPT_ORDER_FAILING\x10\x02*\x86\x02\n" +
+	"\n" +
+	"AgentState\x12\x1b\n" +
+	"\x17AGENT_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14AGENT_STATE_TROUBLED\x10\x01\x12\x17\n" +
+	"\x13AGENT_STATE_UNKNOWN\x10\x02\x12\x16\n" +
+	"\x12AGENT_STATE_BEHIND\x10\x03\x12\x17\n" +
+	"\x13AGENT_STATE_FAILING\x10\x04\x12\x14\n" +
+	"\x10AGENT_STATE_HELD\x10\x05\x12\x17\n" +
+	"\x13AGENT_STATE_FOREIGN\x10\x06\x12\x15\n" +
+	"\x11AGENT_STATE_FLEET\x10\a\x12\x1b\n" +
+	"\x17AGENT_STATE_QUARANTINED\x10\b\x12\x14\n" +
+	"\x10AGENT_STATE_DISK\x10\t*p\n" +
+	"\n" +
+	"AgentOrder\x12\x1b\n" +
+	"\x17AGENT_ORDER_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fAGENT_ORDER_LAG\x10\x01\x12\x18\n" +
+	"\x14AGENT_ORDER_SOFTWARE\x10\x02\x12\x16\n" +
+	"\x12AGENT_ORDER_FAILED\x10\x03*\xe6\x01\n" +
+	"\fRolloutState\x12\x1d\n" +
+	"\x19ROLLOUT_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ROLLOUT_STATE_ACTIVE\x10\x01\x12\x18\n" +
+	"\x14ROLLOUT_STATE_PASSED\x10\x02\x12\x1b\n" +
+	"\x17ROLLOUT_STATE_CANDIDATE\x10\x03\x12\x18\n" +
+	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
+	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
+	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\x86'\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -9560,9 +10913,13 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"EndProfile\x12*.scriptorium.registry.v1.EndProfileRequest\x1a+.scriptorium.registry.v1.EndProfileResponse\x12e\n" +
 	"\n" +
-	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12Y\n" +
-	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12j\n" +
-	"\vWatchStatus\x12+.scriptorium.registry.v1.WatchStatusRequest\x1a,.scriptorium.registry.v1.WatchStatusResponse0\x012\xa3\x02\n" +
+	"ListAgents\x12*.scriptorium.registry.v1.ListAgentsRequest\x1a+.scriptorium.registry.v1.ListAgentsResponse\x12e\n" +
+	"\n" +
+	"FindAgents\x12*.scriptorium.registry.v1.FindAgentsRequest\x1a+.scriptorium.registry.v1.FindAgentsResponse\x12Y\n" +
+	"\x06Status\x12&.scriptorium.registry.v1.StatusRequest\x1a'.scriptorium.registry.v1.StatusResponse\x12h\n" +
+	"\vFindScripts\x12+.scriptorium.registry.v1.FindScriptsRequest\x1a,.scriptorium.registry.v1.FindScriptsResponse\x12j\n" +
+	"\vWatchStatus\x12+.scriptorium.registry.v1.WatchStatusRequest\x1a,.scriptorium.registry.v1.WatchStatusResponse0\x01\x12m\n" +
+	"\fWatchRollout\x12,.scriptorium.registry.v1.WatchRolloutRequest\x1a-.scriptorium.registry.v1.WatchRolloutResponse0\x012\xa3\x02\n" +
 	"\x04Feed\x12U\n" +
 	"\x04Pull\x12$.scriptorium.registry.v1.PullRequest\x1a%.scriptorium.registry.v1.PullResponse0\x01\x12U\n" +
 	"\x04Sync\x12$.scriptorium.registry.v1.SyncRequest\x1a%.scriptorium.registry.v1.SyncResponse0\x01\x12m\n" +
@@ -9580,392 +10937,431 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 	return file_proto_registry_v1_registry_proto_rawDescData
 }
 
-var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
+var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
-	(*PublishRequest)(nil),            // 2: scriptorium.registry.v1.PublishRequest
-	(*PublishResponse)(nil),           // 3: scriptorium.registry.v1.PublishResponse
-	(*PinRequest)(nil),                // 4: scriptorium.registry.v1.PinRequest
-	(*PinResponse)(nil),               // 5: scriptorium.registry.v1.PinResponse
-	(*LiftHoldRequest)(nil),           // 6: scriptorium.registry.v1.LiftHoldRequest
-	(*LiftHoldResponse)(nil),          // 7: scriptorium.registry.v1.LiftHoldResponse
-	(*UnpinRequest)(nil),              // 8: scriptorium.registry.v1.UnpinRequest
-	(*UnpinResponse)(nil),             // 9: scriptorium.registry.v1.UnpinResponse
-	(*RollbackRequest)(nil),           // 10: scriptorium.registry.v1.RollbackRequest
-	(*RollbackResponse)(nil),          // 11: scriptorium.registry.v1.RollbackResponse
-	(*SetEnabledRequest)(nil),         // 12: scriptorium.registry.v1.SetEnabledRequest
-	(*SetEnabledResponse)(nil),        // 13: scriptorium.registry.v1.SetEnabledResponse
-	(*DeleteRequest)(nil),             // 14: scriptorium.registry.v1.DeleteRequest
-	(*DeleteResponse)(nil),            // 15: scriptorium.registry.v1.DeleteResponse
-	(*SetOwnerRequest)(nil),           // 16: scriptorium.registry.v1.SetOwnerRequest
-	(*SetOwnerResponse)(nil),          // 17: scriptorium.registry.v1.SetOwnerResponse
-	(*SteerRequest)(nil),              // 18: scriptorium.registry.v1.SteerRequest
-	(*SteerResponse)(nil),             // 19: scriptorium.registry.v1.SteerResponse
-	(*GetRequest)(nil),                // 20: scriptorium.registry.v1.GetRequest
-	(*GetResponse)(nil),               // 21: scriptorium.registry.v1.GetResponse
-	(*ListRequest)(nil),               // 22: scriptorium.registry.v1.ListRequest
-	(*ListResponse)(nil),              // 23: scriptorium.registry.v1.ListResponse
-	(*Unreadable)(nil),                // 24: scriptorium.registry.v1.Unreadable
-	(*GetSourceRequest)(nil),          // 25: scriptorium.registry.v1.GetSourceRequest
-	(*GetSourceResponse)(nil),         // 26: scriptorium.registry.v1.GetSourceResponse
-	(*HistoryRequest)(nil),            // 27: scriptorium.registry.v1.HistoryRequest
-	(*HistoryResponse)(nil),           // 28: scriptorium.registry.v1.HistoryResponse
-	(*AuditRequest)(nil),              // 29: scriptorium.registry.v1.AuditRequest
-	(*AuditResponse)(nil),             // 30: scriptorium.registry.v1.AuditResponse
-	(*ListEventsRequest)(nil),         // 31: scriptorium.registry.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 32: scriptorium.registry.v1.ListEventsResponse
-	(*WatchEventsRequest)(nil),        // 33: scriptorium.registry.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 34: scriptorium.registry.v1.WatchEventsResponse
-	(*EventRecord)(nil),               // 35: scriptorium.registry.v1.EventRecord
-	(*ExportRequest)(nil),             // 36: scriptorium.registry.v1.ExportRequest
-	(*ExportResponse)(nil),            // 37: scriptorium.registry.v1.ExportResponse
-	(*ExportHeader)(nil),              // 38: scriptorium.registry.v1.ExportHeader
-	(*ScriptRecord)(nil),              // 39: scriptorium.registry.v1.ScriptRecord
-	(*ValueRecord)(nil),               // 40: scriptorium.registry.v1.ValueRecord
-	(*ImportRequest)(nil),             // 41: scriptorium.registry.v1.ImportRequest
-	(*ImportOptions)(nil),             // 42: scriptorium.registry.v1.ImportOptions
-	(*ImportResponse)(nil),            // 43: scriptorium.registry.v1.ImportResponse
-	(*DoctorRequest)(nil),             // 44: scriptorium.registry.v1.DoctorRequest
-	(*DoctorResponse)(nil),            // 45: scriptorium.registry.v1.DoctorResponse
-	(*AcceptLossRequest)(nil),         // 46: scriptorium.registry.v1.AcceptLossRequest
-	(*AcceptLossResponse)(nil),        // 47: scriptorium.registry.v1.AcceptLossResponse
-	(*FreezeRequest)(nil),             // 48: scriptorium.registry.v1.FreezeRequest
-	(*FreezeResponse)(nil),            // 49: scriptorium.registry.v1.FreezeResponse
-	(*ThawRequest)(nil),               // 50: scriptorium.registry.v1.ThawRequest
-	(*ThawResponse)(nil),              // 51: scriptorium.registry.v1.ThawResponse
-	(*PutValueRequest)(nil),           // 52: scriptorium.registry.v1.PutValueRequest
-	(*PutValueResponse)(nil),          // 53: scriptorium.registry.v1.PutValueResponse
-	(*RollbackValueRequest)(nil),      // 54: scriptorium.registry.v1.RollbackValueRequest
-	(*RollbackValueResponse)(nil),     // 55: scriptorium.registry.v1.RollbackValueResponse
-	(*GetValueRequest)(nil),           // 56: scriptorium.registry.v1.GetValueRequest
-	(*GetValueResponse)(nil),          // 57: scriptorium.registry.v1.GetValueResponse
-	(*GetValueHistoryRequest)(nil),    // 58: scriptorium.registry.v1.GetValueHistoryRequest
-	(*GetValueHistoryResponse)(nil),   // 59: scriptorium.registry.v1.GetValueHistoryResponse
-	(*PublishChangeSetRequest)(nil),   // 60: scriptorium.registry.v1.PublishChangeSetRequest
-	(*StagedContent)(nil),             // 61: scriptorium.registry.v1.StagedContent
-	(*PublishChangeSetResponse)(nil),  // 62: scriptorium.registry.v1.PublishChangeSetResponse
-	(*RollbackChangeSetRequest)(nil),  // 63: scriptorium.registry.v1.RollbackChangeSetRequest
-	(*RollbackChangeSetResponse)(nil), // 64: scriptorium.registry.v1.RollbackChangeSetResponse
-	(*GetChangeSetRequest)(nil),       // 65: scriptorium.registry.v1.GetChangeSetRequest
-	(*GetChangeSetResponse)(nil),      // 66: scriptorium.registry.v1.GetChangeSetResponse
-	(*ListChangeSetsRequest)(nil),     // 67: scriptorium.registry.v1.ListChangeSetsRequest
-	(*ListChangeSetsResponse)(nil),    // 68: scriptorium.registry.v1.ListChangeSetsResponse
-	(*ListValuesRequest)(nil),         // 69: scriptorium.registry.v1.ListValuesRequest
-	(*ListValuesResponse)(nil),        // 70: scriptorium.registry.v1.ListValuesResponse
-	(*DeleteValueRequest)(nil),        // 71: scriptorium.registry.v1.DeleteValueRequest
-	(*DeleteValueResponse)(nil),       // 72: scriptorium.registry.v1.DeleteValueResponse
-	(*SetTenantRequest)(nil),          // 73: scriptorium.registry.v1.SetTenantRequest
-	(*SetTenantResponse)(nil),         // 74: scriptorium.registry.v1.SetTenantResponse
-	(*GetTenantRequest)(nil),          // 75: scriptorium.registry.v1.GetTenantRequest
-	(*GetTenantResponse)(nil),         // 76: scriptorium.registry.v1.GetTenantResponse
-	(*ListTenantsRequest)(nil),        // 77: scriptorium.registry.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),       // 78: scriptorium.registry.v1.ListTenantsResponse
-	(*WatchLogsRequest)(nil),          // 79: scriptorium.registry.v1.WatchLogsRequest
-	(*WatchLogsResponse)(nil),         // 80: scriptorium.registry.v1.WatchLogsResponse
-	(*ShadowDiffRequest)(nil),         // 81: scriptorium.registry.v1.ShadowDiffRequest
-	(*ShadowDiffResponse)(nil),        // 82: scriptorium.registry.v1.ShadowDiffResponse
-	(*RecentLogsRequest)(nil),         // 83: scriptorium.registry.v1.RecentLogsRequest
-	(*RecentLogsResponse)(nil),        // 84: scriptorium.registry.v1.RecentLogsResponse
-	(*RecentLogLine)(nil),             // 85: scriptorium.registry.v1.RecentLogLine
-	(*QueryResult)(nil),               // 86: scriptorium.registry.v1.QueryResult
-	(*QueryFailure)(nil),              // 87: scriptorium.registry.v1.QueryFailure
-	(*ProfileScriptRequest)(nil),      // 88: scriptorium.registry.v1.ProfileScriptRequest
-	(*ProfileScriptResponse)(nil),     // 89: scriptorium.registry.v1.ProfileScriptResponse
-	(*ProfileAgentRequest)(nil),       // 90: scriptorium.registry.v1.ProfileAgentRequest
-	(*ProfileAgentResponse)(nil),      // 91: scriptorium.registry.v1.ProfileAgentResponse
-	(*EndProfileRequest)(nil),         // 92: scriptorium.registry.v1.EndProfileRequest
-	(*EndProfileResponse)(nil),        // 93: scriptorium.registry.v1.EndProfileResponse
-	(*ListAgentsRequest)(nil),         // 94: scriptorium.registry.v1.ListAgentsRequest
-	(*CheckRequest)(nil),              // 95: scriptorium.registry.v1.CheckRequest
-	(*CheckResponse)(nil),             // 96: scriptorium.registry.v1.CheckResponse
-	(*CallerGrant)(nil),               // 97: scriptorium.registry.v1.CallerGrant
-	(*RegistryPart)(nil),              // 98: scriptorium.registry.v1.RegistryPart
-	(*ListAgentsResponse)(nil),        // 99: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 100: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 101: scriptorium.registry.v1.StatusResponse
-	(*WatchStatusRequest)(nil),        // 102: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 103: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 104: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 105: scriptorium.registry.v1.AgentStatus
-	(*ScriptFailure)(nil),             // 106: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 107: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 108: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 109: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 110: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 111: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 112: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 113: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 114: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 115: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 116: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 117: scriptorium.registry.v1.FetchSourcesResponse
-	(*UsageRequest)(nil),              // 118: scriptorium.registry.v1.UsageRequest
-	(*UsageResponse)(nil),             // 119: scriptorium.registry.v1.UsageResponse
-	(*HourUsage)(nil),                 // 120: scriptorium.registry.v1.HourUsage
-	(*UsagePart)(nil),                 // 121: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 122: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 123: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 124: scriptorium.registry.v1.ScriptRates
-	nil,                               // 125: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 126: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 127: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 128: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 129: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 130: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 131: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 132: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 133: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 134: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 135: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 136: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 137: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 138: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 139: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 140: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 141: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 142: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 143: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 144: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 145: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 146: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 147: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 148: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 149: scriptorium.event.v1.ProfileSummary
-	(*v11.Object)(nil),                // 150: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 151: scriptorium.event.v1.TenantUsage
+	(ScriptState)(0),                  // 2: scriptorium.registry.v1.ScriptState
+	(ScriptOrder)(0),                  // 3: scriptorium.registry.v1.ScriptOrder
+	(AgentState)(0),                   // 4: scriptorium.registry.v1.AgentState
+	(AgentOrder)(0),                   // 5: scriptorium.registry.v1.AgentOrder
+	(RolloutState)(0),                 // 6: scriptorium.registry.v1.RolloutState
+	(*PublishRequest)(nil),            // 7: scriptorium.registry.v1.PublishRequest
+	(*PublishResponse)(nil),           // 8: scriptorium.registry.v1.PublishResponse
+	(*PinRequest)(nil),                // 9: scriptorium.registry.v1.PinRequest
+	(*PinResponse)(nil),               // 10: scriptorium.registry.v1.PinResponse
+	(*LiftHoldRequest)(nil),           // 11: scriptorium.registry.v1.LiftHoldRequest
+	(*LiftHoldResponse)(nil),          // 12: scriptorium.registry.v1.LiftHoldResponse
+	(*UnpinRequest)(nil),              // 13: scriptorium.registry.v1.UnpinRequest
+	(*UnpinResponse)(nil),             // 14: scriptorium.registry.v1.UnpinResponse
+	(*RollbackRequest)(nil),           // 15: scriptorium.registry.v1.RollbackRequest
+	(*RollbackResponse)(nil),          // 16: scriptorium.registry.v1.RollbackResponse
+	(*SetEnabledRequest)(nil),         // 17: scriptorium.registry.v1.SetEnabledRequest
+	(*SetEnabledResponse)(nil),        // 18: scriptorium.registry.v1.SetEnabledResponse
+	(*DeleteRequest)(nil),             // 19: scriptorium.registry.v1.DeleteRequest
+	(*DeleteResponse)(nil),            // 20: scriptorium.registry.v1.DeleteResponse
+	(*SetOwnerRequest)(nil),           // 21: scriptorium.registry.v1.SetOwnerRequest
+	(*SetOwnerResponse)(nil),          // 22: scriptorium.registry.v1.SetOwnerResponse
+	(*SteerRequest)(nil),              // 23: scriptorium.registry.v1.SteerRequest
+	(*SteerResponse)(nil),             // 24: scriptorium.registry.v1.SteerResponse
+	(*GetRequest)(nil),                // 25: scriptorium.registry.v1.GetRequest
+	(*GetResponse)(nil),               // 26: scriptorium.registry.v1.GetResponse
+	(*ListRequest)(nil),               // 27: scriptorium.registry.v1.ListRequest
+	(*ListResponse)(nil),              // 28: scriptorium.registry.v1.ListResponse
+	(*Unreadable)(nil),                // 29: scriptorium.registry.v1.Unreadable
+	(*GetSourceRequest)(nil),          // 30: scriptorium.registry.v1.GetSourceRequest
+	(*GetSourceResponse)(nil),         // 31: scriptorium.registry.v1.GetSourceResponse
+	(*HistoryRequest)(nil),            // 32: scriptorium.registry.v1.HistoryRequest
+	(*HistoryResponse)(nil),           // 33: scriptorium.registry.v1.HistoryResponse
+	(*AuditRequest)(nil),              // 34: scriptorium.registry.v1.AuditRequest
+	(*AuditResponse)(nil),             // 35: scriptorium.registry.v1.AuditResponse
+	(*ListEventsRequest)(nil),         // 36: scriptorium.registry.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 37: scriptorium.registry.v1.ListEventsResponse
+	(*WatchEventsRequest)(nil),        // 38: scriptorium.registry.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 39: scriptorium.registry.v1.WatchEventsResponse
+	(*EventRecord)(nil),               // 40: scriptorium.registry.v1.EventRecord
+	(*ExportRequest)(nil),             // 41: scriptorium.registry.v1.ExportRequest
+	(*ExportResponse)(nil),            // 42: scriptorium.registry.v1.ExportResponse
+	(*ExportHeader)(nil),              // 43: scriptorium.registry.v1.ExportHeader
+	(*ScriptRecord)(nil),              // 44: scriptorium.registry.v1.ScriptRecord
+	(*ValueRecord)(nil),               // 45: scriptorium.registry.v1.ValueRecord
+	(*ImportRequest)(nil),             // 46: scriptorium.registry.v1.ImportRequest
+	(*ImportOptions)(nil),             // 47: scriptorium.registry.v1.ImportOptions
+	(*ImportResponse)(nil),            // 48: scriptorium.registry.v1.ImportResponse
+	(*DoctorRequest)(nil),             // 49: scriptorium.registry.v1.DoctorRequest
+	(*DoctorResponse)(nil),            // 50: scriptorium.registry.v1.DoctorResponse
+	(*AcceptLossRequest)(nil),         // 51: scriptorium.registry.v1.AcceptLossRequest
+	(*AcceptLossResponse)(nil),        // 52: scriptorium.registry.v1.AcceptLossResponse
+	(*FreezeRequest)(nil),             // 53: scriptorium.registry.v1.FreezeRequest
+	(*FreezeResponse)(nil),            // 54: scriptorium.registry.v1.FreezeResponse
+	(*ThawRequest)(nil),               // 55: scriptorium.registry.v1.ThawRequest
+	(*ThawResponse)(nil),              // 56: scriptorium.registry.v1.ThawResponse
+	(*PutValueRequest)(nil),           // 57: scriptorium.registry.v1.PutValueRequest
+	(*PutValueResponse)(nil),          // 58: scriptorium.registry.v1.PutValueResponse
+	(*RollbackValueRequest)(nil),      // 59: scriptorium.registry.v1.RollbackValueRequest
+	(*RollbackValueResponse)(nil),     // 60: scriptorium.registry.v1.RollbackValueResponse
+	(*GetValueRequest)(nil),           // 61: scriptorium.registry.v1.GetValueRequest
+	(*GetValueResponse)(nil),          // 62: scriptorium.registry.v1.GetValueResponse
+	(*GetValueHistoryRequest)(nil),    // 63: scriptorium.registry.v1.GetValueHistoryRequest
+	(*GetValueHistoryResponse)(nil),   // 64: scriptorium.registry.v1.GetValueHistoryResponse
+	(*PublishChangeSetRequest)(nil),   // 65: scriptorium.registry.v1.PublishChangeSetRequest
+	(*StagedContent)(nil),             // 66: scriptorium.registry.v1.StagedContent
+	(*PublishChangeSetResponse)(nil),  // 67: scriptorium.registry.v1.PublishChangeSetResponse
+	(*RollbackChangeSetRequest)(nil),  // 68: scriptorium.registry.v1.RollbackChangeSetRequest
+	(*RollbackChangeSetResponse)(nil), // 69: scriptorium.registry.v1.RollbackChangeSetResponse
+	(*GetChangeSetRequest)(nil),       // 70: scriptorium.registry.v1.GetChangeSetRequest
+	(*GetChangeSetResponse)(nil),      // 71: scriptorium.registry.v1.GetChangeSetResponse
+	(*ListChangeSetsRequest)(nil),     // 72: scriptorium.registry.v1.ListChangeSetsRequest
+	(*ListChangeSetsResponse)(nil),    // 73: scriptorium.registry.v1.ListChangeSetsResponse
+	(*ListValuesRequest)(nil),         // 74: scriptorium.registry.v1.ListValuesRequest
+	(*ListValuesResponse)(nil),        // 75: scriptorium.registry.v1.ListValuesResponse
+	(*DeleteValueRequest)(nil),        // 76: scriptorium.registry.v1.DeleteValueRequest
+	(*DeleteValueResponse)(nil),       // 77: scriptorium.registry.v1.DeleteValueResponse
+	(*SetTenantRequest)(nil),          // 78: scriptorium.registry.v1.SetTenantRequest
+	(*SetTenantResponse)(nil),         // 79: scriptorium.registry.v1.SetTenantResponse
+	(*GetTenantRequest)(nil),          // 80: scriptorium.registry.v1.GetTenantRequest
+	(*GetTenantResponse)(nil),         // 81: scriptorium.registry.v1.GetTenantResponse
+	(*ListTenantsRequest)(nil),        // 82: scriptorium.registry.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),       // 83: scriptorium.registry.v1.ListTenantsResponse
+	(*WatchLogsRequest)(nil),          // 84: scriptorium.registry.v1.WatchLogsRequest
+	(*WatchLogsResponse)(nil),         // 85: scriptorium.registry.v1.WatchLogsResponse
+	(*ShadowDiffRequest)(nil),         // 86: scriptorium.registry.v1.ShadowDiffRequest
+	(*ShadowDiffResponse)(nil),        // 87: scriptorium.registry.v1.ShadowDiffResponse
+	(*RecentLogsRequest)(nil),         // 88: scriptorium.registry.v1.RecentLogsRequest
+	(*RecentLogsResponse)(nil),        // 89: scriptorium.registry.v1.RecentLogsResponse
+	(*RecentLogLine)(nil),             // 90: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 91: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 92: scriptorium.registry.v1.QueryFailure
+	(*ProfileScriptRequest)(nil),      // 93: scriptorium.registry.v1.ProfileScriptRequest
+	(*ProfileScriptResponse)(nil),     // 94: scriptorium.registry.v1.ProfileScriptResponse
+	(*ProfileAgentRequest)(nil),       // 95: scriptorium.registry.v1.ProfileAgentRequest
+	(*ProfileAgentResponse)(nil),      // 96: scriptorium.registry.v1.ProfileAgentResponse
+	(*EndProfileRequest)(nil),         // 97: scriptorium.registry.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),        // 98: scriptorium.registry.v1.EndProfileResponse
+	(*ListAgentsRequest)(nil),         // 99: scriptorium.registry.v1.ListAgentsRequest
+	(*CheckRequest)(nil),              // 100: scriptorium.registry.v1.CheckRequest
+	(*CheckResponse)(nil),             // 101: scriptorium.registry.v1.CheckResponse
+	(*CallerGrant)(nil),               // 102: scriptorium.registry.v1.CallerGrant
+	(*RegistryPart)(nil),              // 103: scriptorium.registry.v1.RegistryPart
+	(*ListAgentsResponse)(nil),        // 104: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 105: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 106: scriptorium.registry.v1.StatusResponse
+	(*FindScriptsRequest)(nil),        // 107: scriptorium.registry.v1.FindScriptsRequest
+	(*FindScriptsResponse)(nil),       // 108: scriptorium.registry.v1.FindScriptsResponse
+	(*WatchStatusRequest)(nil),        // 109: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 110: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 111: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 112: scriptorium.registry.v1.AgentStatus
+	(*FindAgentsRequest)(nil),         // 113: scriptorium.registry.v1.FindAgentsRequest
+	(*FindAgentsResponse)(nil),        // 114: scriptorium.registry.v1.FindAgentsResponse
+	(*WatchRolloutRequest)(nil),       // 115: scriptorium.registry.v1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),      // 116: scriptorium.registry.v1.WatchRolloutResponse
+	(*RolloutGroup)(nil),              // 117: scriptorium.registry.v1.RolloutGroup
+	(*RolloutAgent)(nil),              // 118: scriptorium.registry.v1.RolloutAgent
+	(*RolloutCalls)(nil),              // 119: scriptorium.registry.v1.RolloutCalls
+	(*ScriptFailure)(nil),             // 120: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 121: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 122: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 123: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 124: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 125: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 126: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 127: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 128: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 129: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 130: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 131: scriptorium.registry.v1.FetchSourcesResponse
+	(*UsageRequest)(nil),              // 132: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 133: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 134: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 135: scriptorium.registry.v1.UsagePart
+	(*TopRequest)(nil),                // 136: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 137: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 138: scriptorium.registry.v1.ScriptRates
+	nil,                               // 139: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 140: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 141: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 142: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 143: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 144: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 145: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 146: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 147: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 148: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 149: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 150: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 151: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 152: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 153: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 154: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 155: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 156: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 157: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 158: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 159: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 160: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 161: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 162: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 163: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 164: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 165: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 166: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	126, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	127, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	128, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	129, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	127, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	140, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	141, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	142, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	143, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	141, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	127, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	127, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
-	24,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	128, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	126, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	130, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	131, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	132, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	131, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	133, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	133, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	133, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
-	38,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
-	39,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	134, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
-	40,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	135, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	24,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	131, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	127, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	128, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	130, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	136, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
-	42,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
-	39,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	134, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
-	40,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	135, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	137, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	138, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	136, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	136, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	136, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	139, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
-	2,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
-	61,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	140, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	141, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	127, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	141, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	127, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	141, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	136, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
-	24,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	136, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	142, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	135, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	135, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	135, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
-	24,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	143, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	141, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	141, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	142, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	140, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	144, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	145, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	146, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	145, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	147, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	147, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	147, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
+	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	148, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
+	149, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	145, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	141, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	142, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	144, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	150, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
+	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
+	148, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
+	149, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	151, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	152, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	150, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	150, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	150, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	153, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
+	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
+	154, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	155, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	141, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	155, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	141, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	155, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	155, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	150, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	150, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	156, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	149, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	149, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	149, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	157, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	144, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	145, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	86,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	85,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	86,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	146, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	87,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	147, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	137, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	148, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	149, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
-	86,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	131, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
-	97,  // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	131, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
-	98,  // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
-	105, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	104, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	104, // 86: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	107, // 87: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	24,  // 88: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	138, // 89: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	125, // 90: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	137, // 91: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	137, // 92: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	106, // 93: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	147, // 94: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	127, // 95: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	137, // 96: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	111, // 97: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	109, // 98: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	108, // 99: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	24,  // 100: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	144, // 101: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	137, // 102: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	137, // 103: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	137, // 104: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	131, // 105: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	131, // 106: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	147, // 107: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	134, // 108: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	150, // 109: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	134, // 110: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	134, // 111: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	131, // 112: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	131, // 113: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	120, // 114: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	131, // 115: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	151, // 116: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	151, // 117: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	137, // 118: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	124, // 119: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	124, // 120: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	86,  // 121: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	137, // 122: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	137, // 123: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	2,   // 124: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	4,   // 125: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	6,   // 126: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	8,   // 127: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	10,  // 128: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	12,  // 129: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	14,  // 130: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	16,  // 131: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	18,  // 132: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	20,  // 133: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	22,  // 134: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	25,  // 135: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	27,  // 136: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	29,  // 137: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	31,  // 138: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	33,  // 139: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	36,  // 140: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	41,  // 141: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	44,  // 142: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	46,  // 143: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	95,  // 144: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	48,  // 145: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	50,  // 146: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	60,  // 147: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	63,  // 148: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	65,  // 149: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	67,  // 150: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	52,  // 151: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	54,  // 152: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	56,  // 153: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	58,  // 154: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	69,  // 155: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	71,  // 156: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	73,  // 157: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	75,  // 158: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	77,  // 159: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	79,  // 160: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	83,  // 161: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	81,  // 162: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	122, // 163: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	118, // 164: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	88,  // 165: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	90,  // 166: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	92,  // 167: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	94,  // 168: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	100, // 169: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	102, // 170: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	112, // 171: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	114, // 172: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	116, // 173: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	3,   // 174: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	5,   // 175: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	7,   // 176: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	9,   // 177: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	11,  // 178: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	13,  // 179: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	15,  // 180: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	17,  // 181: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	19,  // 182: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	21,  // 183: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	23,  // 184: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	26,  // 185: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	28,  // 186: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	30,  // 187: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	32,  // 188: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	34,  // 189: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	37,  // 190: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	43,  // 191: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	45,  // 192: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	47,  // 193: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	96,  // 194: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	49,  // 195: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	51,  // 196: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	62,  // 197: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	64,  // 198: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	66,  // 199: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	68,  // 200: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	53,  // 201: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	55,  // 202: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	57,  // 203: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	59,  // 204: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	70,  // 205: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	72,  // 206: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	74,  // 207: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	76,  // 208: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	78,  // 209: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	80,  // 210: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	84,  // 211: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	82,  // 212: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	123, // 213: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	119, // 214: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	89,  // 215: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	91,  // 216: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	93,  // 217: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	99,  // 218: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	101, // 219: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	103, // 220: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	113, // 221: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	115, // 222: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	117, // 223: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	174, // [174:224] is the sub-list for method output_type
-	124, // [124:174] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	158, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	159, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	91,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	151, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	90,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	91,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	160, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	92,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	161, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	151, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	162, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	163, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	91,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	151, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	145, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	102, // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	145, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	103, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
+	112, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	111, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	2,   // 86: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
+	3,   // 87: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
+	111, // 88: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	111, // 89: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	121, // 90: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	29,  // 91: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	152, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	139, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	151, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	151, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	120, // 96: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	164, // 97: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	4,   // 98: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
+	5,   // 99: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
+	112, // 100: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	6,   // 101: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
+	111, // 102: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	117, // 103: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
+	117, // 104: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
+	118, // 105: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
+	119, // 106: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	119, // 107: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	6,   // 108: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
+	161, // 109: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	151, // 110: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	151, // 111: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	161, // 112: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	141, // 113: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	151, // 114: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	125, // 115: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	123, // 116: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	122, // 117: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	29,  // 118: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	158, // 119: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	151, // 120: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	151, // 121: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	151, // 122: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	145, // 123: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	145, // 124: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	161, // 125: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	148, // 126: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	165, // 127: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	148, // 128: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	148, // 129: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	145, // 130: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	145, // 131: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	134, // 132: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	145, // 133: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	166, // 134: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	166, // 135: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	151, // 136: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	138, // 137: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	138, // 138: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	91,  // 139: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	151, // 140: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	151, // 141: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 142: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 143: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 144: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 145: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 146: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 147: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 148: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 149: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 150: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 151: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 152: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 153: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 154: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 155: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 156: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 157: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 158: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 159: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 160: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 161: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	100, // 162: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	53,  // 163: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 164: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 165: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 166: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 167: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 168: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 169: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 170: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 171: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 172: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 173: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 174: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 175: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 176: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 177: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 178: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 179: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	86,  // 180: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	136, // 181: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	132, // 182: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	93,  // 183: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	95,  // 184: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	97,  // 185: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	99,  // 186: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	113, // 187: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	105, // 188: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	107, // 189: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	109, // 190: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	115, // 191: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	126, // 192: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	128, // 193: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	130, // 194: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 195: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 196: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 197: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 198: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 199: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 200: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 201: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 202: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 203: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 204: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 205: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 206: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 207: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 208: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 209: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 210: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 211: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 212: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 213: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 214: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	101, // 215: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	54,  // 216: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 217: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 218: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 219: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 220: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 221: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 222: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 223: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 224: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 225: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 226: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 227: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 228: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 229: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 230: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 231: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 232: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	87,  // 233: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	137, // 234: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	133, // 235: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	94,  // 236: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	96,  // 237: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	98,  // 238: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	104, // 239: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	114, // 240: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	106, // 241: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	108, // 242: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	110, // 243: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	116, // 244: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	127, // 245: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	129, // 246: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	131, // 247: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	195, // [195:248] is the sub-list for method output_type
+	142, // [142:195] is the sub-list for method input_type
+	142, // [142:142] is the sub-list for extension type_name
+	142, // [142:142] is the sub-list for extension extendee
+	0,   // [0:142] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -9989,13 +11385,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Value)(nil),
 		(*ImportRequest_Tenant)(nil),
 	}
+	file_proto_registry_v1_registry_proto_msgTypes[108].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   124,
+			NumEnums:      7,
+			NumMessages:   133,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

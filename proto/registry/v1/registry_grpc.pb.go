@@ -66,8 +66,11 @@ const (
 	Registry_ProfileAgent_FullMethodName      = "/scriptorium.registry.v1.Registry/ProfileAgent"
 	Registry_EndProfile_FullMethodName        = "/scriptorium.registry.v1.Registry/EndProfile"
 	Registry_ListAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/ListAgents"
+	Registry_FindAgents_FullMethodName        = "/scriptorium.registry.v1.Registry/FindAgents"
 	Registry_Status_FullMethodName            = "/scriptorium.registry.v1.Registry/Status"
+	Registry_FindScripts_FullMethodName       = "/scriptorium.registry.v1.Registry/FindScripts"
 	Registry_WatchStatus_FullMethodName       = "/scriptorium.registry.v1.Registry/WatchStatus"
+	Registry_WatchRollout_FullMethodName      = "/scriptorium.registry.v1.Registry/WatchRollout"
 )
 
 // RegistryClient is the client API for Registry service.
@@ -214,13 +217,22 @@ type RegistryClient interface {
 	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
+	// FindAgents searches, filters and sorts agents, and returns a window of the result. As ListAgents, it
+	// needs the role read of all tenants.
+	FindAgents(ctx context.Context, in *FindAgentsRequest, opts ...grpc.CallOption) (*FindAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	// FindScripts searches, filters and sorts scripts, and returns a window of the result: a list that
+	// people scroll through asks for what they see. It is of those tenants alone that the caller may read.
+	FindScripts(ctx context.Context, in *FindScriptsRequest, opts ...grpc.CallOption) (*FindScriptsResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
 	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
 	WatchStatus(ctx context.Context, in *WatchStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatusResponse], error)
+	// WatchRollout sends all that is known of one script's rollout at once and then at each change, at most
+	// four times a second: how many agents are in which state, by a label, and some of them one by one.
+	WatchRollout(ctx context.Context, in *WatchRolloutRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutResponse], error)
 }
 
 type registryClient struct {
@@ -757,10 +769,30 @@ func (c *registryClient) ListAgents(ctx context.Context, in *ListAgentsRequest, 
 	return out, nil
 }
 
+func (c *registryClient) FindAgents(ctx context.Context, in *FindAgentsRequest, opts ...grpc.CallOption) (*FindAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindAgentsResponse)
+	err := c.cc.Invoke(ctx, Registry_FindAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StatusResponse)
 	err := c.cc.Invoke(ctx, Registry_Status_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) FindScripts(ctx context.Context, in *FindScriptsRequest, opts ...grpc.CallOption) (*FindScriptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindScriptsResponse)
+	err := c.cc.Invoke(ctx, Registry_FindScripts_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -785,6 +817,25 @@ func (c *registryClient) WatchStatus(ctx context.Context, in *WatchStatusRequest
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchStatusClient = grpc.ServerStreamingClient[WatchStatusResponse]
+
+func (c *registryClient) WatchRollout(ctx context.Context, in *WatchRolloutRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Registry_ServiceDesc.Streams[10], Registry_WatchRollout_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRolloutRequest, WatchRolloutResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchRolloutClient = grpc.ServerStreamingClient[WatchRolloutResponse]
 
 // RegistryServer is the server API for Registry service.
 // All implementations must embed UnimplementedRegistryServer
@@ -930,13 +981,22 @@ type RegistryServer interface {
 	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
 	// ListAgents returns the agents in the order of their names, page by page.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
+	// FindAgents searches, filters and sorts agents, and returns a window of the result. As ListAgents, it
+	// needs the role read of all tenants.
+	FindAgents(context.Context, *FindAgentsRequest) (*FindAgentsResponse, error)
 	// Status says how far scripts have come on the fleet, in the order of the text
 	// "tenant/name", page by page.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	// FindScripts searches, filters and sorts scripts, and returns a window of the result: a list that
+	// people scroll through asks for what they see. It is of those tenants alone that the caller may read.
+	FindScripts(context.Context, *FindScriptsRequest) (*FindScriptsResponse, error)
 	// WatchStatus sends the status at once and then at each change, at most fifty
 	// times a second and ten thousand scripts a second; of more than ten thousand
 	// scripts not at all (LIMIT). Who watches many scripts asks for their changes alone.
 	WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error
+	// WatchRollout sends all that is known of one script's rollout at once and then at each change, at most
+	// four times a second: how many agents are in which state, by a label, and some of them one by one.
+	WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error
 	mustEmbedUnimplementedRegistryServer()
 }
 
@@ -1082,11 +1142,20 @@ func (UnimplementedRegistryServer) EndProfile(context.Context, *EndProfileReques
 func (UnimplementedRegistryServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
 }
+func (UnimplementedRegistryServer) FindAgents(context.Context, *FindAgentsRequest) (*FindAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindAgents not implemented")
+}
 func (UnimplementedRegistryServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
 }
+func (UnimplementedRegistryServer) FindScripts(context.Context, *FindScriptsRequest) (*FindScriptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindScripts not implemented")
+}
 func (UnimplementedRegistryServer) WatchStatus(*WatchStatusRequest, grpc.ServerStreamingServer[WatchStatusResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchStatus not implemented")
+}
+func (UnimplementedRegistryServer) WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRollout not implemented")
 }
 func (UnimplementedRegistryServer) mustEmbedUnimplementedRegistryServer() {}
 func (UnimplementedRegistryServer) testEmbeddedByValue()                  {}
@@ -1852,6 +1921,24 @@ func _Registry_ListAgents_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_FindAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).FindAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_FindAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).FindAgents(ctx, req.(*FindAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StatusRequest)
 	if err := dec(in); err != nil {
@@ -1870,6 +1957,24 @@ func _Registry_Status_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_FindScripts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindScriptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).FindScripts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_FindScripts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).FindScripts(ctx, req.(*FindScriptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_WatchStatus_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchStatusRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1880,6 +1985,17 @@ func _Registry_WatchStatus_Handler(srv interface{}, stream grpc.ServerStream) er
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_WatchStatusServer = grpc.ServerStreamingServer[WatchStatusResponse]
+
+func _Registry_WatchRollout_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRolloutRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RegistryServer).WatchRollout(m, &grpc.GenericServerStream[WatchRolloutRequest, WatchRolloutResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Registry_WatchRolloutServer = grpc.ServerStreamingServer[WatchRolloutResponse]
 
 // Registry_ServiceDesc is the grpc.ServiceDesc for Registry service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -2033,8 +2149,16 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_ListAgents_Handler,
 		},
 		{
+			MethodName: "FindAgents",
+			Handler:    _Registry_FindAgents_Handler,
+		},
+		{
 			MethodName: "Status",
 			Handler:    _Registry_Status_Handler,
+		},
+		{
+			MethodName: "FindScripts",
+			Handler:    _Registry_FindScripts_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -2086,6 +2210,11 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchStatus",
 			Handler:       _Registry_WatchStatus_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchRollout",
+			Handler:       _Registry_WatchRollout_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/registry/access"
+	"github.com/scriptorium-dev/scriptorium/registry/fleet"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// Bounds of what people look for.
+const (
+	defaultWindow  = 50
+	maxWindow      = 200
+	maxSearchBytes = 200
+	maxSearchWords = 8
+)
+
+// FindScripts is for lists that people scroll through. Whom nothing may be read of finds nothing.
+func (s *registryService) FindScripts(ctx context.Context, m *registryv1.FindScriptsRequest) (*registryv1.FindScriptsResponse, error) {
+	who := access.FromContext(ctx)
+	filter, err := toFilter(who, m.GetTenant(), "")
+	if err != nil {
+		return nil, err
+	}
+	search := fleet.Search{
+		Tenant: filter.Tenant, Readable: filter.Readable, Caller: filter.Caller,
+		Event: m.GetTrigger(), Engine: m.GetEngine(), Descending: m.GetDescending(),
+	}
+	if search.State, err = toState(m.GetState()); err != nil {
+		return nil, err
+	}
+	if search.Order, err = toOrder(m.GetOrder()); err != nil {
+		return nil, err
+	}
+	if search.Words, err = words(m.GetSearch()); err != nil {
+		return nil, err
+	}
+	if search.Offset, search.Limit, err = window(m.GetOffset(), m.GetLimit()); err != nil {
+		return nil, err
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.fleet.Find(ctx, search)
+	if err != nil {
+		return nil, err
+	}
+	if found.Freeze, err = s.registry.Frozen(ctx); err != nil { // the fleet may hear of it later
+		return nil, err
+	}
+	return &registryv1.FindScriptsResponse{Status: fromStatus(who, &found.Status, maxReason, false), Total: int32(found.Total)}, nil
+}
+
+// words returns what to look for, in lower case.
+func words(search string) ([]string, error) {
+	if n := len(search); n > maxSearchBytes {
+		return nil, script.Errorf(script.Invalid, "search", "has %d bytes, at most %d are allowed: look for less", n, maxSearchBytes)
+	}
+	words := strings.Fields(strings.ToLower(search))
+	if n := len(words); n > maxSearchWords {
+		return nil, script.Errorf(script.Invalid, "search", "has %d words, at most %d are allowed: look for less", n, maxSearchWords)
+	}
+	return words, nil
+}
+
+// window returns which part of what is found to return.
+func window(offset, limit int32) (from, most int, err error) {
+	switch {
+	case offset < 0:
+		return 0, 0, script.Errorf(script.Invalid, "offset", "%d is negative", offset)
+	case limit < 0:
+		return 0, 0, script.Errorf(script.Invalid, "limit", "%d is negative", limit)
+	case limit == 0:
+		limit = defaultWindow
+	}
+	return int(offset), min(int(limit), maxWindow), nil
+}
+
+func toState(state registryv1.ScriptState) (fleet.State, error) {
+	switch state {
+	case registryv1.ScriptState_SCRIPT_STATE_UNSPECIFIED:
+		return fleet.AnyState, nil
+	case registryv1.ScriptState_SCRIPT_STATE_CANDIDATE:
+		return fleet.WithCandidate, nil
+	case registryv1.ScriptState_SCRIPT_STATE_CANDIDATE_FAILED:
+		return fleet.CandidateFailed, nil
+	case registryv1.ScriptState_SCRIPT_STATE_HELD:
+		return fleet.Held, nil
+	case registryv1.ScriptState_SCRIPT_STATE_DISABLED:
+		return fleet.Disabled, nil
+	case registryv1.ScriptState_SCRIPT_STATE_FAILING:
+		return fleet.Failing, nil
+	case registryv1.ScriptState_SCRIPT_STATE_NOT_CONVERGED:
+		return fleet.NotConverged, nil
+	case registryv1.ScriptState_SCRIPT_STATE_UNREADABLE:
+		return fleet.Unreadable, nil
+	}
+	return 0, script.Errorf(script.Invalid, "state", "%d is no state that this registry knows", state)
+}
+
+func toOrder(order registryv1.ScriptOrder) (fleet.Order, error) {
+	switch order {
+	case registryv1.ScriptOrder_SCRIPT_ORDER_UNSPECIFIED:
+		return fleet.ByName, nil
+	case registryv1.ScriptOrder_SCRIPT_ORDER_CHANGED:
+		return fleet.ByChange, nil
+	case registryv1.ScriptOrder_SCRIPT_ORDER_FAILING:
+		return fleet.ByFailing, nil
+	}
+	return 0, script.Errorf(script.Invalid, "order", "%d is no order that this registry knows", order)
+}
