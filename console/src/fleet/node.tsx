@@ -54,7 +54,7 @@ export const Facts = ({ agent: a, head }: { agent: AgentStatus; head: bigint }) 
 const Labels = ({ labels }: { labels: Record<string, string> }) => {
   const all = Object.entries(labels).sort();
   return all.length > 0 ? (
-    <span class="tags wrap">{all.map(([k, v]) => <Link key={k} class="tag" href={`/fleet/?q=${encodeURIComponent(`${k}=${v}`)}`}>{plain(`${k}=${v}`)}</Link>)}</span>
+    <span class="tags wrap">{all.map(([k, v]) => <Link key={k} prefetch={false} class="tag" href={`/fleet/?q=${encodeURIComponent(`${k}=${v}`)}`}>{plain(`${k}=${v}`)}</Link>)}</span>
   ) : (
     <span class="faint">none</span>
   );
@@ -96,7 +96,7 @@ const Failed = ({ f }: { f: ScriptFailure }) => {
   const name = `${f.tenant}/${f.name}`;
   return (
     <tr>
-      <td><Link href={scriptHref(name)}>{plain(name)}</Link></td>
+      <td><Link prefetch={false} href={scriptHref(name)}>{plain(name)}</Link></td>
       <td>{line > 0 ? `${line}${f.error?.column ? `:${f.error.column}` : ''}` : ''}</td>
       <td>{plain(f.error?.kind ?? '')}</td>
       <td class="wrap">{f.error?.field && <code>{plain(f.error.field)}: </code>}{plainLines(f.error?.message ?? '')}</td>

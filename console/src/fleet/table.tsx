@@ -55,7 +55,7 @@ const Row = ({ agent: a, at }: { agent: AgentStatus; at: number }) => {
   const labels = Object.entries(a.labels).map(([k, v]) => `${k}=${v}`);
   return (
     <tr aria-rowindex={at + 2}>
-      <td><Link href={agentHref(a.agent)}>{plain(a.agent)}</Link></td>
+      <td><Link prefetch={false} href={agentHref(a.agent)}>{plain(a.agent)}</Link></td>
       <td class="tags"><Tags agent={a} /></td>
       <td>{plain(a.software)}</td>
       <td class="number">{String(a.activatedRevision)}{a.behind > 0 && <span class="warn"> {duration(a.lag)} late</span>}</td>
@@ -75,7 +75,7 @@ const FirstFailure = ({ agent: { failures } }: { agent: AgentStatus }) => {
   const line = f.error?.line ?? 0;
   return (
     <span class="clip" title={plain(f.error?.message ?? '')}>
-      <Link href={scriptHref(`${f.tenant}/${f.name}`)}>{plain(`${f.tenant}/${f.name}`)}{line > 0 && `:${line}`}</Link> <span class="faint">{plain(f.error?.message ?? '')}</span>
+      <Link prefetch={false} href={scriptHref(`${f.tenant}/${f.name}`)}>{plain(`${f.tenant}/${f.name}`)}{line > 0 && `:${line}`}</Link> <span class="faint">{plain(f.error?.message ?? '')}</span>
     </span>
   );
 };

@@ -60,7 +60,7 @@ const Row = component$<{ e: Event; at: number; show$: QRL<(e: Event) => void> }>
   <tr aria-rowindex={at + 2}>
     <td><Time at={e.time} /></td>
     <td><span class={['tag', tone(e)]}>{plain(e.type)}</span> {plain(e.event)}</td>
-    <td>{e.name ? <Link href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>
+    <td>{e.name ? <Link prefetch={false} href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>
     <td><button type="button" class="link clip" onClick$={() => show$(e)}>{details(e) || 'Details'}</button></td>
     <td>{plain(e.author)}</td>
   </tr>
@@ -86,7 +86,7 @@ const Facts = ({ e }: { e: Event }) => (
 
 const Subjects = ({ e }: { e: Event }) =>
   e.type === 'agent' || e.type === 'drift' ? (
-    <ul class="bare">{e.subjects.map((s) => <li key={s}><Link href={agentHref(s)}>{plain(s)}</Link></li>)}</ul>
+    <ul class="bare">{e.subjects.map((s) => <li key={s}><Link prefetch={false} href={agentHref(s)}>{plain(s)}</Link></li>)}</ul>
   ) : (
     <>{e.subjects.map(plain).join(', ')}</>
   );
