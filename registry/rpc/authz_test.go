@@ -82,6 +82,7 @@ var asked = []ask{
 	{"find in all", "FindScripts", access.Read, true, one(&registryv1.FindScriptsRequest{Search: secret})},
 	{"watch", "WatchStatus", access.Read, false, one(&registryv1.WatchStatusRequest{Tenant: "acme"})},
 	{"watch all", "WatchStatus", access.Read, true, one(&registryv1.WatchStatusRequest{})},
+	{"watch a rollout", "WatchRollout", access.Read, false, one(&registryv1.WatchRolloutRequest{Tenant: "acme", Name: "tried", Agents: 10})},
 	{"pull", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"sources", "FetchSources", access.Read, true, func(s setup) []proto.Message {
 		return []proto.Message{&registryv1.FetchSourcesRequest{Digests: [][]byte{s.digest}}}
@@ -139,6 +140,7 @@ var askedOfAll = []ask{
 	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"find agents", "FindAgents", access.Read, false, one(&registryv1.FindAgentsRequest{})},
+	{"watch a rollout by labels", "WatchRollout", access.Read, false, one(&registryv1.WatchRolloutRequest{Tenant: "acme", Name: "tried", GroupBy: "zone"})},
 	{"top of all", "Top", access.Read, false, one(&registryv1.TopRequest{})},
 	{"usage of all", "Usage", access.Admin, false, one(&registryv1.UsageRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},

@@ -43,7 +43,7 @@ func TestFindScripts(t *testing.T) {
 		{&registryv1.FindScriptsRequest{Offset: 130, Limit: 3}, 260, "s130 s131 s132"},
 		{&registryv1.FindScriptsRequest{Offset: 258}, 260, "s258 s259"},
 		{&registryv1.FindScriptsRequest{Offset: 1 << 30}, 260, ""},
-		{&registryv1.FindScriptsRequest{Search: "ACME/ 07", Limit: 2}, 11, "s007 s070"},
+		{&registryv1.FindScriptsRequest{Search: "ACME/ 07", Limit: 2}, 13, "s007 s070"},
 		{&registryv1.FindScriptsRequest{Order: registryv1.ScriptOrder_SCRIPT_ORDER_CHANGED, Descending: true, Limit: 2}, 260, "s259 s258"},
 		{&registryv1.FindScriptsRequest{State: registryv1.ScriptState_SCRIPT_STATE_NOT_CONVERGED}, 0, ""},
 		{&registryv1.FindScriptsRequest{Tenant: "other"}, 0, ""},

@@ -19,6 +19,7 @@ export function useStatus(url: Signal<URL | undefined>): Followed {
   const live = useSignal<Live>(connecting());
 
   // eslint-disable-next-line qwik/no-use-visible-task
+  // A hidden element has the task if a page begins with a component, and is never visible.
   useVisibleTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));
     script.value = undefined;
@@ -36,6 +37,6 @@ export function useStatus(url: Signal<URL | undefined>): Followed {
         script.value = status?.scripts[0];
       },
     );
-  });
+  }, { strategy: 'document-ready' });
   return { fleet, script, live };
 }

@@ -416,7 +416,7 @@ const (
 	RolloutState_ROLLOUT_STATE_WAITING RolloutState = 5
 	// Unheard for 15 s: what it runs is not known.
 	RolloutState_ROLLOUT_STATE_UNKNOWN RolloutState = 6
-	// It ended, or was not heard any more, while it was to run the candidate or to test it.
+	// As before, and it was to run the candidate, or to test it, when it was heard last.
 	RolloutState_ROLLOUT_STATE_LOST RolloutState = 7
 )
 
@@ -8245,8 +8245,8 @@ type WatchRolloutResponse struct {
 	// otherwise.
 	CandidateCalls *RolloutCalls `protobuf:"bytes,8,opt,name=candidate_calls,json=candidateCalls,proto3" json:"candidate_calls,omitempty"`
 	ActiveCalls    *RolloutCalls `protobuf:"bytes,9,opt,name=active_calls,json=activeCalls,proto3" json:"active_calls,omitempty"`
-	// Agents that ended, or were not heard any more, while they were to run the candidate or to test it. They
-	// may be unknown to the registry by now.
+	// Agents that ended, or were not heard any more, while they were to run the candidate or to test it. Some may be
+	// back, and others may not be known any more.
 	Lost          []string `protobuf:"bytes,10,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
