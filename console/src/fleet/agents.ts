@@ -74,7 +74,7 @@ export function useAgents(url: Signal<URL | undefined>, seen: Window): Found {
         throw error;
       }
     });
-  });
+  }, { strategy: 'document-ready' });
   return { rows, total, head, failure, live };
 }
 
@@ -96,7 +96,7 @@ function filterOf(url: URL) {
   return {
     search: param(url, 'q'),
     state: states[param(url, 'state')]?.[0] ?? AgentState.UNSPECIFIED,
-    order: orders[param(url, 'sort')] ?? AgentOrder.UNSPECIFIED,
-    descending: param(url, 'down') !== '',
+    order: orders[param(url, 'sort').replace(/^-/, '')] ?? AgentOrder.UNSPECIFIED,
+    descending: param(url, 'sort').startsWith('-'),
   };
 }

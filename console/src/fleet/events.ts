@@ -58,7 +58,7 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
         events.value = newer(events.value ?? [], update.news);
       }
     });
-  });
+  }, { strategy: 'document-ready' });
 
   // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async ({ track, cleanup }) => {
@@ -80,7 +80,7 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
         failure.value = failureOf(error);
       }
     }
-  });
+  }, { strategy: 'document-ready' });
   return { events, more, wanted, failure, live };
 }
 

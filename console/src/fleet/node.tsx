@@ -69,7 +69,7 @@ const Disk = ({ agent: { disk: d } }: { agent: AgentStatus }) => (
       {d && d.sizeBytes > 0n && (
         <>
           <meter aria-label="Used part of the disk" min={0} max={Number(d.sizeBytes)} high={0.9 * Number(d.sizeBytes)} optimum={0} value={Number(d.sizeBytes - d.freeBytes)} />{' '}
-          {bytes(d.freeBytes)} of {bytes(d.sizeBytes)} free; scripts and values take {bytes(d.usedBytes)}
+          {bytes(d.freeBytes)} of {bytes(d.sizeBytes)} free
         </>
       )}
     </dd>

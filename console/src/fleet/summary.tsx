@@ -31,7 +31,7 @@ export const Summary = component$(() => {
     void poll(abort.signal, live, pause, async (signal) => {
       totals.value = await load(signal);
     });
-  });
+  }, { strategy: 'document-ready' });
 
   const t = totals.value;
   return (

@@ -1,8 +1,8 @@
-import { $, component$ } from '@builder.io/qwik';
+import { component$ } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { AgentStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { scriptHref } from '~/script/name';
-import { param, useChangeQuery } from '~/shell/query';
+import { changed, param } from '~/shell/query';
 import { bytes, duration } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Spacer } from '~/ui/spacer';
@@ -28,14 +28,14 @@ export const AgentTable = component$<Props>(({ url, rows, total, seen }) => {
       <table aria-rowcount={total + 1}>
         <thead>
           <tr>
-            <Sorted url={url} column="name" title="Agent" />
+            <Sorted url={url} by="name" title="Agent" />
             <th scope="col">State</th>
-            <Sorted url={url} column="software" title="Software" />
-            <Sorted url={url} column="lag" title="Revision" down />
-            <Sorted url={url} column="failed" title="First failure" down />
-            <th scope="col">Disk</th>
-            <th scope="col">Keys in use</th>
-            <th scope="col">Labels</th>
+            <Sorted url={url} by="software" title="Software" spare />
+            <Sorted url={url} by="-lag" title="Revision" />
+            <Sorted url={url} by="-failed" title="First failure" />
+            <th scope="col" class="spare">Disk</th>
+            <th scope="col" class="spare">Keys in use</th>
+            <th scope="col" class="spare">Labels</th>
           </tr>
         </thead>
         <tbody>
@@ -57,12 +57,12 @@ const Row = ({ agent: a, at }: { agent: AgentStatus; at: number }) => {
     <tr aria-rowindex={at + 2}>
       <td><Link prefetch={false} href={agentHref(a.agent)}>{plain(a.agent)}</Link></td>
       <td class="tags"><Tags agent={a} /></td>
-      <td>{plain(a.software)}</td>
+      <td class="spare">{plain(a.software)}</td>
       <td class="number">{String(a.activatedRevision)}{a.behind > 0 && <span class="warn"> {duration(a.lag)} late</span>}</td>
       <td><FirstFailure agent={a} /></td>
-      <td>{a.disk ? a.disk.fault ? <span class="bad" title={plain(a.disk.fault)}>cannot be written</span> : `${bytes(a.disk.freeBytes)} free` : <span class="faint">not known</span>}</td>
-      <td class="mono" title={a.diskKeys.map(plain).join('\n')}>{a.diskKeys.map((k) => plain(k).slice(0, 8)).join(' ')}</td>
-      <td class="clip" title={labels.map(plain).join('\n')}>{labels.map(plain).join(' ')}</td>
+      <td class="spare">{a.disk ? a.disk.fault ? <span class="bad" title={plain(a.disk.fault)}>cannot be written</span> : `${bytes(a.disk.freeBytes)} free` : <span class="faint">not known</span>}</td>
+      <td class="mono spare" title={a.diskKeys.map(plain).join('\n')}>{a.diskKeys.map((k) => plain(k).slice(0, 8)).join(' ')}</td>
+      <td class="clip spare" title={labels.map(plain).join('\n')}>{labels.map(plain).join(' ')}</td>
     </tr>
   );
 };
@@ -82,20 +82,21 @@ const FirstFailure = ({ agent: { failures } }: { agent: AgentStatus }) => {
 
 interface SortedProps {
   url: URL | undefined;
-  column: string;
+  /** The parameter of the URL that a first click sets. A second click turns the order. */
+  by: string;
   title: string;
-  /** The largest first, at first. */
-  down?: boolean;
+  spare?: boolean;
 }
 
-const Sorted = component$<SortedProps>(({ url, column, title, down }) => {
-  const change = useChangeQuery();
-  const here = (param(url, 'sort') || 'name') === column;
-  const descending = param(url, 'down') !== '';
-  const sort = $(() => change({ sort: column === 'name' ? '' : column, down: (here ? !descending : down) ? '1' : '' }));
+const Sorted = ({ url, by, title, spare }: SortedProps) => {
+  const now = param(url, 'sort') || 'name';
+  const column = by.replace(/^-/, '');
+  const here = now.replace(/^-/, '') === column;
+  const next = !here ? by : now.startsWith('-') ? column : `-${column}`;
+  const to = url && changed(url, { sort: next === 'name' ? '' : next });
   return (
-    <th scope="col" aria-sort={here ? (descending ? 'descending' : 'ascending') : undefined}>
-      <button type="button" onClick$={sort}>{title}</button>
+    <th scope="col" class={{ spare }} aria-sort={here ? (now.startsWith('-') ? 'descending' : 'ascending') : undefined}>
+      <Link href={to ? to.pathname + to.search : '/fleet/'} replaceState scroll={false} prefetch={false}>{title}</Link>
     </th>
   );
-});
+};

@@ -65,7 +65,7 @@ export function useTail(filter: Signal<Filter | undefined>, reload: Signal<numbe
       abort.abort();
     });
     void read(f, t, buffer, abort.signal);
-  });
+  }, { strategy: 'document-ready' });
   return t;
 }
 

@@ -8,7 +8,7 @@ interface TextProps {
   /** What the URL has. */
   value: string;
   placeholder?: string;
-  type?: 'search' | 'text' | 'number';
+  type?: 'search' | 'text' | 'number' | 'date';
 }
 
 const typing = 250;

@@ -41,7 +41,7 @@ export default component$(() => {
         throw error;
       }
     });
-  });
+  }, { strategy: 'document-ready' });
 
   const agent = found.value?.agents[0];
   return (
