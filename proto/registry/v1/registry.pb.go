@@ -5813,7 +5813,12 @@ type WatchLogsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in RecentLogsRequest. A registry that does not know these leaves no lines out.
+	Agents        []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	Version       uint64   `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Level         string   `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
+	Grep          string   `protobuf:"bytes,6,opt,name=grep,proto3" json:"grep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5858,6 +5863,34 @@ func (x *WatchLogsRequest) GetTenant() string {
 func (x *WatchLogsRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *WatchLogsRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *WatchLogsRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetGrep() string {
+	if x != nil {
+		return x.Grep
 	}
 	return ""
 }
@@ -10686,10 +10719,14 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12C\n" +
 	"\n" +
 	"unreadable\x18\x03 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadable\">\n" +
+	"unreadable\"\x9a\x01\n" +
 	"\x10WatchLogsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x12\n" +
+	"\x04grep\x18\x06 \x01(\tR\x04grep\"}\n" +
 	"\x11WatchLogsResponse\x12.\n" +
 	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"W\n" +
