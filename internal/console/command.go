@@ -21,6 +21,7 @@ type options struct {
 	registry  string
 	caller    security.Caller
 	plaintext bool
+	openFiles bool
 	site      Site
 	logging   obs.LogOptions
 }
@@ -49,6 +50,7 @@ be a loopback address. Behind a proxy that ends TLS, give --url.`,
 	flags.StringVar(&o.registry, "registry", "127.0.0.1:7070", "the registry: host:port or unix:PATH")
 	o.caller.AddFlags(flags, "")
 	flags.BoolVar(&o.plaintext, security.PlaintextFlag, false, "connect to a registry at host:port without TLS")
+	security.AddFileModes(flags, &o.openFiles)
 	flags.StringVar(&o.site.Listen, "listen", "127.0.0.1:7080", "host:port of the console")
 	o.site.AddFlags(flags, "")
 	o.logging.AddFlags(flags)
@@ -79,7 +81,12 @@ func (o *options) run(cmd *cobra.Command) error {
 
 // config returns what New needs. Its Announce says by not being nil that there are codes.
 func (o *options) config(log *slog.Logger) (Config, error) {
-	connection, err := o.caller.Open(o.registry, "", o.plaintext, tlsfiles.WarnOfOpen, log)
+	modes := tlsfiles.RefuseOpen
+	if o.openFiles {
+		modes = tlsfiles.WarnOfOpen
+	}
+	o.site.TLS.Modes = modes
+	connection, err := o.caller.Open(o.registry, "", o.plaintext, modes, log)
 	if err != nil {
 		return Config{}, err
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 )
 
 // Config is what a console needs.
@@ -32,6 +34,8 @@ type Config struct {
 	Own credentials.PerRPCCredentials
 	// Provider is where people sign in, besides.
 	Provider Provider
+	// Modes selects what happens if others can read the provider's secret.
+	Modes tlsfiles.Modes
 	// URL is where browsers find the console, such as https://console.example; empty: as Secure and Address say.
 	URL string
 	// Secure says that the browser's connection is encrypted. Else, and without a URL with https, the console is for this
@@ -66,7 +70,7 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, err := newProvider(cfg.Provider, cfg.URL, cfg.Clock, cfg.Log)
+	provider, err := newProvider(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -91,14 +90,15 @@ type endpoints struct {
 }
 
 // newProvider returns nil for the zero Provider.
-func newProvider(p Provider, at string, clock func() time.Time, log *slog.Logger) (*provider, error) {
-	if err := p.validate(at); err != nil || p.Issuer == "" {
+func newProvider(cfg Config) (*provider, error) {
+	p := cfg.Provider
+	if err := p.validate(cfg.URL); err != nil || p.Issuer == "" {
 		return nil, err
 	}
-	made := &provider{Provider: p, redirect: strings.TrimSuffix(at, "/") + callbackPath, clock: clock, secret: func() (string, error) { return "", nil }}
+	made := &provider{Provider: p, redirect: strings.TrimSuffix(cfg.URL, "/") + callbackPath, clock: cfg.Clock, secret: func() (string, error) { return "", nil }}
 	if p.SecretFile != "" {
 		var err error
-		if made.secret, err = tlsfiles.Secret(p.SecretFile, tlsfiles.WarnOfOpen, log); err != nil {
+		if made.secret, err = tlsfiles.Secret(p.SecretFile, cfg.Modes, cfg.Log); err != nil {
 			return nil, script.Errorf(script.Invalid, "--"+p.prefix+"oidc-client-secret-file", "%w", err)
 		}
 	}

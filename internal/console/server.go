@@ -89,6 +89,7 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.Secure, cfg.Address, cfg.URL, cfg.Provider = secure, l.Addr().String(), at.URL, at.Provider
+	cfg.Modes = at.TLS.Modes
 	c, err := New(cfg)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -142,6 +143,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, s.console.Close())
 }
 
+// Loopback reports whether Listen is of this machine alone.
+func (s Site) Loopback() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	return err == nil && isLoopback(host)
+}
+
 // listen returns where the console is served, and whether that is encrypted.
 func (s Site) listen(ctx context.Context, log *slog.Logger) (l net.Listener, secure bool, err error) {
 	secure = s.TLS.Cert != ""
@@ -149,7 +156,7 @@ func (s Site) listen(ctx context.Context, log *slog.Logger) (l net.Listener, sec
 		return nil, secure, script.Errorf(script.Invalid, "--"+s.prefix+"tls-cert", "and --%stls-key go together", s.prefix)
 	}
 	listenFlag := cmp.Or(s.Flag, "--listen")
-	if host, _, err := net.SplitHostPort(s.Listen); !secure && (err != nil || !isLoopback(host)) {
+	if !secure && !s.Loopback() {
 		return nil, secure, script.Errorf(script.Invalid, listenFlag, "%q is not a loopback address such as 127.0.0.1:7080: give --%stls-cert and --%stls-key to serve others", s.Listen, s.prefix, s.prefix)
 	}
 	var config *tls.Config

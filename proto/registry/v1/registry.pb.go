@@ -5813,7 +5813,12 @@ type WatchLogsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in RecentLogsRequest. A registry that does not know these leaves no lines out.
+	Agents        []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	Version       uint64   `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Level         string   `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
+	Grep          string   `protobuf:"bytes,6,opt,name=grep,proto3" json:"grep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5858,6 +5863,34 @@ func (x *WatchLogsRequest) GetTenant() string {
 func (x *WatchLogsRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *WatchLogsRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *WatchLogsRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetGrep() string {
+	if x != nil {
+		return x.Grep
 	}
 	return ""
 }
@@ -9794,6 +9827,220 @@ func (x *UsagePart) GetTenants() []*v11.TenantUsage {
 	return nil
 }
 
+type TryRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The name that the script would have. There need not be such a script.
+	Name   string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Source []byte `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// "lua", "wasm" or "rego"; "lua" when empty.
+	Engine string `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
+	// As in a publish: absent means "handle".
+	Entrypoint *string `protobuf:"bytes,5,opt,name=entrypoint,proto3,oneof" json:"entrypoint,omitempty"`
+	// As in a publish. The registry resolves what the source requires. Absent means the defaults.
+	Settings *v1.Settings `protobuf:"bytes,6,opt,name=settings,proto3" json:"settings,omitempty"`
+	// At most 50 calls, and 1 MiB of their arguments.
+	Calls []*v11.TryCall `protobuf:"bytes,7,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Run the tests of the settings, too.
+	Tests bool `protobuf:"varint,8,opt,name=tests,proto3" json:"tests,omitempty"`
+	// The name of an agent; empty for any connected one that follows the tenant.
+	Agent string `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	// How long to wait for all calls and tests, at most a minute; absent means 20 s.
+	Timeout       *durationpb.Duration `protobuf:"bytes,10,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryRequest) Reset() {
+	*x = TryRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryRequest) ProtoMessage() {}
+
+func (x *TryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryRequest.ProtoReflect.Descriptor instead.
+func (*TryRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
+}
+
+func (x *TryRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TryRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TryRequest) GetSource() []byte {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *TryRequest) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *TryRequest) GetEntrypoint() string {
+	if x != nil && x.Entrypoint != nil {
+		return *x.Entrypoint
+	}
+	return ""
+}
+
+func (x *TryRequest) GetSettings() *v1.Settings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *TryRequest) GetCalls() []*v11.TryCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TryRequest) GetTests() bool {
+	if x != nil {
+		return x.Tests
+	}
+	return false
+}
+
+func (x *TryRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *TryRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+type TryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the script ran; empty if it does not compile, so that no agent was asked.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Why the script or its settings cannot be published: no call ran then.
+	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// In the order of the request. They are fewer than the calls if the time was over.
+	Calls []*v11.TryResult `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Of the tests, in their order.
+	Tests []*v11.TryResult `protobuf:"bytes,4,rep,name=tests,proto3" json:"tests,omitempty"`
+	// How the agent ran it; absent if no agent was asked.
+	Run *v11.TryRun `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
+	// What the script requires, without sources.
+	Libraries     []*v1.Library `protobuf:"bytes,6,rep,name=libraries,proto3" json:"libraries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryResponse) Reset() {
+	*x = TryResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryResponse) ProtoMessage() {}
+
+func (x *TryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryResponse.ProtoReflect.Descriptor instead.
+func (*TryResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
+}
+
+func (x *TryResponse) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *TryResponse) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *TryResponse) GetCalls() []*v11.TryResult {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TryResponse) GetTests() []*v11.TryResult {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *TryResponse) GetRun() *v11.TryRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *TryResponse) GetLibraries() []*v1.Library {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
+}
+
 type TopRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All tenants when empty, which needs the role read of all.
@@ -9812,7 +10059,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9824,7 +10071,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9837,7 +10084,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -9890,7 +10137,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9902,7 +10149,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9915,7 +10162,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -9967,7 +10214,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9979,7 +10226,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9992,7 +10239,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -10055,7 +10302,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\x9f\x04\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x18proto/event/v1/try.proto\x1a\x1cproto/script/v1/script.proto\"\x9f\x04\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -10472,10 +10719,14 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12C\n" +
 	"\n" +
 	"unreadable\x18\x03 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadable\">\n" +
+	"unreadable\"\x9a\x01\n" +
 	"\x10WatchLogsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x12\n" +
+	"\x04grep\x18\x06 \x01(\tR\x04grep\"}\n" +
 	"\x11WatchLogsResponse\x12.\n" +
 	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"W\n" +
@@ -10786,7 +11037,30 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x04hour\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\x127\n" +
 	"\x05usage\x18\x02 \x01(\v2!.scriptorium.event.v1.TenantUsageR\x05usage\"H\n" +
 	"\tUsagePart\x12;\n" +
-	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\x95\x01\n" +
+	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\xef\x02\n" +
+	"\n" +
+	"TryRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\fR\x06source\x12\x16\n" +
+	"\x06engine\x18\x04 \x01(\tR\x06engine\x12#\n" +
+	"\n" +
+	"entrypoint\x18\x05 \x01(\tH\x00R\n" +
+	"entrypoint\x88\x01\x01\x12;\n" +
+	"\bsettings\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x123\n" +
+	"\x05calls\x18\a \x03(\v2\x1d.scriptorium.event.v1.TryCallR\x05calls\x12\x14\n" +
+	"\x05tests\x18\b \x01(\bR\x05tests\x12\x14\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\x123\n" +
+	"\atimeout\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\atimeoutB\r\n" +
+	"\v_entrypoint\"\xb3\x02\n" +
+	"\vTryResponse\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x125\n" +
+	"\x05calls\x18\x03 \x03(\v2\x1f.scriptorium.event.v1.TryResultR\x05calls\x125\n" +
+	"\x05tests\x18\x04 \x03(\v2\x1f.scriptorium.event.v1.TryResultR\x05tests\x12.\n" +
+	"\x03run\x18\x05 \x01(\v2\x1c.scriptorium.event.v1.TryRunR\x03run\x12<\n" +
+	"\tlibraries\x18\x06 \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\"\x95\x01\n" +
 	"\n" +
 	"TopRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -10859,7 +11133,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
 	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
 	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
-	"\x12ROLLOUT_STATE_LOST\x10\a2\x86'\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\xd8'\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -10906,6 +11180,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12e\n" +
 	"\n" +
 	"ShadowDiff\x12*.scriptorium.registry.v1.ShadowDiffRequest\x1a+.scriptorium.registry.v1.ShadowDiffResponse\x12P\n" +
+	"\x03Try\x12#.scriptorium.registry.v1.TryRequest\x1a$.scriptorium.registry.v1.TryResponse\x12P\n" +
 	"\x03Top\x12#.scriptorium.registry.v1.TopRequest\x1a$.scriptorium.registry.v1.TopResponse\x12X\n" +
 	"\x05Usage\x12%.scriptorium.registry.v1.UsageRequest\x1a&.scriptorium.registry.v1.UsageResponse0\x01\x12p\n" +
 	"\rProfileScript\x12-.scriptorium.registry.v1.ProfileScriptRequest\x1a..scriptorium.registry.v1.ProfileScriptResponse0\x01\x12m\n" +
@@ -10938,7 +11213,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 135)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -11076,122 +11351,127 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*UsageResponse)(nil),             // 133: scriptorium.registry.v1.UsageResponse
 	(*HourUsage)(nil),                 // 134: scriptorium.registry.v1.HourUsage
 	(*UsagePart)(nil),                 // 135: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 136: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 137: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 138: scriptorium.registry.v1.ScriptRates
-	nil,                               // 139: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 140: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 141: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 142: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 143: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 144: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 145: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 146: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 147: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 148: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 149: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 150: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 151: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 152: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 153: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 154: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 155: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 156: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 157: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 158: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 159: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 160: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 161: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 162: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 163: scriptorium.event.v1.ProfileSummary
-	(*v11.Disk)(nil),                  // 164: scriptorium.event.v1.Disk
-	(*v11.Object)(nil),                // 165: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 166: scriptorium.event.v1.TenantUsage
+	(*TryRequest)(nil),                // 136: scriptorium.registry.v1.TryRequest
+	(*TryResponse)(nil),               // 137: scriptorium.registry.v1.TryResponse
+	(*TopRequest)(nil),                // 138: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 139: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 140: scriptorium.registry.v1.ScriptRates
+	nil,                               // 141: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 142: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 143: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 144: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 145: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 146: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 147: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 148: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 149: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 150: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 151: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 152: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 153: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 154: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 155: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 156: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 157: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 158: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 159: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 160: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 161: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 162: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 163: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 164: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 165: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 166: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 167: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 168: scriptorium.event.v1.TenantUsage
+	(*v11.TryCall)(nil),               // 169: scriptorium.event.v1.TryCall
+	(*v11.TryResult)(nil),             // 170: scriptorium.event.v1.TryResult
+	(*v11.TryRun)(nil),                // 171: scriptorium.event.v1.TryRun
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	140, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	141, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	142, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	143, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	141, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	142, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	143, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	145, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	143, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	141, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	143, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	142, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	140, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	144, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	145, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	146, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	145, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	147, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	147, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	147, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	144, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	142, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	146, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	147, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	148, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	147, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	149, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	149, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	149, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	148, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	150, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	149, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	151, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	145, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	141, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	142, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	144, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	150, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	147, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	143, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	144, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	146, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	152, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	148, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	150, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	149, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	151, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	152, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	150, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	150, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	150, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	153, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	151, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	153, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	154, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	152, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	152, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	152, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	155, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	154, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	155, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	155, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	155, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	155, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	150, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	156, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	157, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	143, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	157, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	143, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	157, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	157, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	152, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	150, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	156, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	149, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	149, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	149, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	152, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	158, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	151, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	151, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	151, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	157, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	159, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	158, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	159, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	160, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	161, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
 	91,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	153, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
 	90,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
 	91,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	160, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	162, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
 	92,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	161, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	151, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	162, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	163, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	163, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	153, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	164, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	165, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
 	91,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	145, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	153, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	147, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
 	102, // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	145, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	147, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
 	103, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
 	112, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
 	111, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
@@ -11201,12 +11481,12 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	111, // 89: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	121, // 90: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
 	29,  // 91: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	152, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	139, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	151, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	151, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	154, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	141, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	153, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	153, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
 	120, // 96: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	164, // 97: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	166, // 97: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
 	4,   // 98: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
 	5,   // 99: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
 	112, // 100: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
@@ -11218,150 +11498,160 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	119, // 106: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
 	119, // 107: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
 	6,   // 108: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
-	161, // 109: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
-	151, // 110: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
-	151, // 111: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
-	161, // 112: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	141, // 113: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	151, // 114: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	163, // 109: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	153, // 110: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	153, // 111: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	163, // 112: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	143, // 113: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	153, // 114: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
 	125, // 115: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
 	123, // 116: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
 	122, // 117: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
 	29,  // 118: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	158, // 119: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	151, // 120: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	151, // 121: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	151, // 122: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	145, // 123: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	145, // 124: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	161, // 125: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	148, // 126: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	165, // 127: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	148, // 128: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	148, // 129: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	145, // 130: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	145, // 131: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	160, // 119: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	153, // 120: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	153, // 121: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	153, // 122: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	147, // 123: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	147, // 124: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	163, // 125: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	150, // 126: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	167, // 127: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	150, // 128: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	150, // 129: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	147, // 130: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	147, // 131: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
 	134, // 132: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	145, // 133: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	166, // 134: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	166, // 135: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	151, // 136: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	138, // 137: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	138, // 138: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	91,  // 139: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 140: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	151, // 141: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	7,   // 142: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	9,   // 143: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	11,  // 144: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	13,  // 145: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	15,  // 146: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	17,  // 147: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	19,  // 148: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	21,  // 149: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	23,  // 150: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	25,  // 151: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	27,  // 152: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	30,  // 153: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	32,  // 154: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	34,  // 155: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	36,  // 156: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	38,  // 157: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	41,  // 158: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	46,  // 159: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	49,  // 160: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	51,  // 161: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	100, // 162: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	53,  // 163: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	55,  // 164: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	65,  // 165: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	68,  // 166: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	70,  // 167: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	72,  // 168: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	57,  // 169: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	59,  // 170: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	61,  // 171: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	63,  // 172: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	74,  // 173: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	76,  // 174: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	78,  // 175: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	80,  // 176: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	82,  // 177: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	84,  // 178: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	88,  // 179: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	86,  // 180: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	136, // 181: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	132, // 182: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	93,  // 183: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	95,  // 184: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	97,  // 185: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	99,  // 186: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	113, // 187: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
-	105, // 188: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	107, // 189: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
-	109, // 190: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	115, // 191: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
-	126, // 192: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	128, // 193: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	130, // 194: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	8,   // 195: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	10,  // 196: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	12,  // 197: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	14,  // 198: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	16,  // 199: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	18,  // 200: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	20,  // 201: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	22,  // 202: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	24,  // 203: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	26,  // 204: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	28,  // 205: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	31,  // 206: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	33,  // 207: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	35,  // 208: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	37,  // 209: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	39,  // 210: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	42,  // 211: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	48,  // 212: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	50,  // 213: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	52,  // 214: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	101, // 215: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	54,  // 216: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	56,  // 217: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	67,  // 218: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	69,  // 219: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	71,  // 220: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	73,  // 221: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	58,  // 222: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	60,  // 223: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	62,  // 224: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	64,  // 225: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	75,  // 226: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	77,  // 227: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	79,  // 228: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	81,  // 229: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	83,  // 230: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	85,  // 231: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	89,  // 232: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	87,  // 233: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	137, // 234: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	133, // 235: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	94,  // 236: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	96,  // 237: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	98,  // 238: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	104, // 239: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	114, // 240: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
-	106, // 241: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	108, // 242: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
-	110, // 243: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	116, // 244: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
-	127, // 245: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	129, // 246: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	131, // 247: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	195, // [195:248] is the sub-list for method output_type
-	142, // [142:195] is the sub-list for method input_type
-	142, // [142:142] is the sub-list for extension type_name
-	142, // [142:142] is the sub-list for extension extendee
-	0,   // [0:142] is the sub-list for field type_name
+	147, // 133: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	168, // 134: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	168, // 135: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	142, // 136: scriptorium.registry.v1.TryRequest.settings:type_name -> scriptorium.script.v1.Settings
+	169, // 137: scriptorium.registry.v1.TryRequest.calls:type_name -> scriptorium.event.v1.TryCall
+	153, // 138: scriptorium.registry.v1.TryRequest.timeout:type_name -> google.protobuf.Duration
+	163, // 139: scriptorium.registry.v1.TryResponse.error:type_name -> scriptorium.script.v1.Error
+	170, // 140: scriptorium.registry.v1.TryResponse.calls:type_name -> scriptorium.event.v1.TryResult
+	170, // 141: scriptorium.registry.v1.TryResponse.tests:type_name -> scriptorium.event.v1.TryResult
+	171, // 142: scriptorium.registry.v1.TryResponse.run:type_name -> scriptorium.event.v1.TryRun
+	145, // 143: scriptorium.registry.v1.TryResponse.libraries:type_name -> scriptorium.script.v1.Library
+	153, // 144: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	140, // 145: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	140, // 146: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	91,  // 147: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	153, // 148: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	153, // 149: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 150: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 151: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 152: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 153: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 154: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 155: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 156: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 157: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 158: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 159: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 160: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 161: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 162: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 163: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 164: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 165: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 166: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 167: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 168: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 169: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	100, // 170: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	53,  // 171: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 172: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 173: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 174: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 175: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 176: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 177: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 178: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 179: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 180: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 181: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 182: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 183: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 184: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 185: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 186: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 187: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	86,  // 188: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	136, // 189: scriptorium.registry.v1.Registry.Try:input_type -> scriptorium.registry.v1.TryRequest
+	138, // 190: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	132, // 191: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	93,  // 192: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	95,  // 193: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	97,  // 194: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	99,  // 195: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	113, // 196: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	105, // 197: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	107, // 198: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	109, // 199: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	115, // 200: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	126, // 201: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	128, // 202: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	130, // 203: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 204: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 205: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 206: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 207: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 208: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 209: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 210: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 211: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 212: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 213: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 214: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 215: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 216: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 217: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 218: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 219: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 220: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 221: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 222: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 223: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	101, // 224: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	54,  // 225: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 226: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 227: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 228: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 229: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 230: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 231: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 232: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 233: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 234: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 235: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 236: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 237: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 238: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 239: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 240: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 241: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	87,  // 242: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	137, // 243: scriptorium.registry.v1.Registry.Try:output_type -> scriptorium.registry.v1.TryResponse
+	139, // 244: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	133, // 245: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	94,  // 246: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	96,  // 247: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	98,  // 248: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	104, // 249: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	114, // 250: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	106, // 251: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	108, // 252: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	110, // 253: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	116, // 254: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	127, // 255: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	129, // 256: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	131, // 257: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	204, // [204:258] is the sub-list for method output_type
+	150, // [150:204] is the sub-list for method input_type
+	150, // [150:150] is the sub-list for extension type_name
+	150, // [150:150] is the sub-list for extension extendee
+	0,   // [0:150] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -11386,13 +11676,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Tenant)(nil),
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[108].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[129].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   133,
+			NumMessages:   135,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
