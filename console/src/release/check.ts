@@ -42,6 +42,10 @@ export async function check(draft: Draft, signal: AbortSignal): Promise<Checked>
   active.title = release?.active ? `version ${release.active.number}, which is active` : active.title;
   const revision = release?.revision ?? 0n;
   const checked: Checked = { revision, release, active, mine: draftEdition(draft.request, release && active), would: undefined, failure: undefined, conflict: false };
+  if (!release) {
+    const { engine, entrypoint } = checked.mine.settings;
+    active.settings = { ...(engine && { engine }), ...(entrypoint && { entrypoint }) };
+  }
   if (revision !== draft.baseRevision && !(release && (await isMovedAlone(draft, signal)))) {
     return { ...checked, conflict: true };
   }

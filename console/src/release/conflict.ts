@@ -49,16 +49,11 @@ export async function conflictOf(draft: Draft, before: Release | undefined, sign
   return { draft, release, changes, base, theirs, mine, source: sourceOf(base, theirs, mine), settings: settingsBetween(base, theirs, mine, before) };
 }
 
-/** releaseOf is undefined for a script that does not exist. */
+/** releaseOf is undefined for a script that does not exist. The status says so without an error, which a browser would report. */
 export async function releaseOf(name: Name, signal: AbortSignal): Promise<Release | undefined> {
-  try {
-    return (await registry().get({ ...name }, { signal })).release;
-  } catch (e) {
-    if (failureOf(e).kind === 'NOTFOUND') {
-      return undefined;
-    }
-    throw e;
-  }
+  const { status } = await registry().status({ ...name }, { signal });
+  const known = status?.scripts[0]?.release;
+  return known && !known.deleted ? (await registry().get({ ...name }, { signal })).release : undefined;
 }
 
 /** newestOf is the version that somebody published last, if it is retained. */

@@ -16,8 +16,8 @@ const firstRows = 1500;
 export const DiffView = component$<Props>(({ before, after, label, split }) => {
   const most = useSignal(firstRows);
   const rows = useComputed$(() => {
-    const a = linesOf(before);
-    const b = linesOf(after);
+    const a = before ? linesOf(before) : [];
+    const b = after ? linesOf(after) : [];
     return rowsOf(a, b, diff(a, b));
   });
   const shown = rows.value.slice(0, most.value);
