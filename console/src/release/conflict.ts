@@ -49,11 +49,16 @@ export async function conflictOf(draft: Draft, before: Release | undefined, sign
   return { draft, release, changes, base, theirs, mine, source: sourceOf(base, theirs, mine), settings: settingsBetween(base, theirs, mine, before) };
 }
 
-/** releaseOf is undefined for a script that does not exist. The status says so without an error, which a browser would report. */
+/** releaseOf is undefined for a script that does not exist. */
 export async function releaseOf(name: Name, signal: AbortSignal): Promise<Release | undefined> {
-  const { status } = await registry().status({ ...name }, { signal });
-  const known = status?.scripts[0]?.release;
-  return known && !known.deleted ? (await registry().get({ ...name }, { signal })).release : undefined;
+  try {
+    return (await registry().get({ ...name }, { signal })).release;
+  } catch (e) {
+    if (failureOf(e).kind === 'NOTFOUND') {
+      return undefined;
+    }
+    throw e;
+  }
 }
 
 /** newestOf is the version that somebody published last, if it is retained. */
