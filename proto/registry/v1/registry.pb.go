@@ -7060,6 +7060,256 @@ func (x *CallerGrant) GetTenants() []string {
 	return nil
 }
 
+type ListGrantsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words, each of which the name of a subject, one of its roles, or one of its tenants' globs has, whatever
+	// their case. At most 8 words and 200 bytes.
+	Search string `protobuf:"bytes,1,opt,name=search,proto3" json:"search,omitempty"`
+	// Only subjects with grants for this tenant.
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// How many of the result come before the first one that is returned.
+	Offset int32 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most this many; 0 means 50, more than 200 means 200.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsRequest) Reset() {
+	*x = ListGrantsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsRequest) ProtoMessage() {}
+
+func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
+func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ListGrantsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *ListGrantsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListGrantsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ListGrantsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListGrantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their names.
+	Subjects []*PolicySubject `protobuf:"bytes,1,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	// All subjects that were found.
+	Total int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// The registry has no access policy, and does not ask who asks: everybody may do everything.
+	NoPolicy      bool `protobuf:"varint,3,opt,name=no_policy,json=noPolicy,proto3" json:"no_policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsResponse) Reset() {
+	*x = ListGrantsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsResponse) ProtoMessage() {}
+
+func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
+func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *ListGrantsResponse) GetSubjects() []*PolicySubject {
+	if x != nil {
+		return x.Subjects
+	}
+	return nil
+}
+
+func (x *ListGrantsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ListGrantsResponse) GetNoPolicy() bool {
+	if x != nil {
+		return x.NoPolicy
+	}
+	return false
+}
+
+// PolicySubject is a subject of the access policy.
+type PolicySubject struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Grants []*CallerGrant         `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	// By how many things of each kind the registry knows it: client certificates, tokens, JSON Web Tokens and
+	// users of the registry's machine.
+	Certificates int32 `protobuf:"varint,3,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	Tokens       int32 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Jwts         int32 `protobuf:"varint,5,opt,name=jwts,proto3" json:"jwts,omitempty"`
+	Users        int32 `protobuf:"varint,6,opt,name=users,proto3" json:"users,omitempty"`
+	// Tokens among them that have expired.
+	ExpiredTokens int32 `protobuf:"varint,7,opt,name=expired_tokens,json=expiredTokens,proto3" json:"expired_tokens,omitempty"`
+	// When the next of the others expires; absent if none does.
+	NextExpiry *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_expiry,json=nextExpiry,proto3" json:"next_expiry,omitempty"`
+	// It can be an agent.
+	Agent         bool `protobuf:"varint,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicySubject) Reset() {
+	*x = PolicySubject{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicySubject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicySubject) ProtoMessage() {}
+
+func (x *PolicySubject) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicySubject.ProtoReflect.Descriptor instead.
+func (*PolicySubject) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *PolicySubject) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicySubject) GetGrants() []*CallerGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *PolicySubject) GetCertificates() int32 {
+	if x != nil {
+		return x.Certificates
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetTokens() int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetJwts() int32 {
+	if x != nil {
+		return x.Jwts
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetUsers() int32 {
+	if x != nil {
+		return x.Users
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetExpiredTokens() int32 {
+	if x != nil {
+		return x.ExpiredTokens
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetNextExpiry() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextExpiry
+	}
+	return nil
+}
+
+func (x *PolicySubject) GetAgent() bool {
+	if x != nil {
+		return x.Agent
+	}
+	return false
+}
+
 // A part that the registry needs, such as etcd.
 type RegistryPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7072,7 +7322,7 @@ type RegistryPart struct {
 
 func (x *RegistryPart) Reset() {
 	*x = RegistryPart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7084,7 +7334,7 @@ func (x *RegistryPart) String() string {
 func (*RegistryPart) ProtoMessage() {}
 
 func (x *RegistryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7097,7 +7347,7 @@ func (x *RegistryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryPart.ProtoReflect.Descriptor instead.
 func (*RegistryPart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RegistryPart) GetName() string {
@@ -7127,7 +7377,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7139,7 +7389,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7152,7 +7402,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -7199,7 +7449,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7211,7 +7461,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7224,7 +7474,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -7266,7 +7516,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7278,7 +7528,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7291,7 +7541,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -7331,7 +7581,7 @@ type FindScriptsRequest struct {
 
 func (x *FindScriptsRequest) Reset() {
 	*x = FindScriptsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7343,7 +7593,7 @@ func (x *FindScriptsRequest) String() string {
 func (*FindScriptsRequest) ProtoMessage() {}
 
 func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7356,7 +7606,7 @@ func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsRequest.ProtoReflect.Descriptor instead.
 func (*FindScriptsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *FindScriptsRequest) GetTenant() string {
@@ -7434,7 +7684,7 @@ type FindScriptsResponse struct {
 
 func (x *FindScriptsResponse) Reset() {
 	*x = FindScriptsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7446,7 +7696,7 @@ func (x *FindScriptsResponse) String() string {
 func (*FindScriptsResponse) ProtoMessage() {}
 
 func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7459,7 +7709,7 @@ func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsResponse.ProtoReflect.Descriptor instead.
 func (*FindScriptsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *FindScriptsResponse) GetStatus() *FleetStatus {
@@ -7491,7 +7741,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7503,7 +7753,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7516,7 +7766,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -7555,7 +7805,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7567,7 +7817,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7580,7 +7830,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -7626,7 +7876,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7638,7 +7888,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7651,7 +7901,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -7745,7 +7995,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7757,7 +8007,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7770,7 +8020,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -7919,7 +8169,7 @@ type FindAgentsRequest struct {
 
 func (x *FindAgentsRequest) Reset() {
 	*x = FindAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7931,7 +8181,7 @@ func (x *FindAgentsRequest) String() string {
 func (*FindAgentsRequest) ProtoMessage() {}
 
 func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7944,7 +8194,7 @@ func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsRequest.ProtoReflect.Descriptor instead.
 func (*FindAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *FindAgentsRequest) GetAgent() string {
@@ -8013,7 +8263,7 @@ type FindAgentsResponse struct {
 
 func (x *FindAgentsResponse) Reset() {
 	*x = FindAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8025,7 +8275,7 @@ func (x *FindAgentsResponse) String() string {
 func (*FindAgentsResponse) ProtoMessage() {}
 
 func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8038,7 +8288,7 @@ func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsResponse.ProtoReflect.Descriptor instead.
 func (*FindAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *FindAgentsResponse) GetAgents() []*AgentStatus {
@@ -8109,7 +8359,7 @@ type WatchRolloutRequest struct {
 
 func (x *WatchRolloutRequest) Reset() {
 	*x = WatchRolloutRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8121,7 +8371,7 @@ func (x *WatchRolloutRequest) String() string {
 func (*WatchRolloutRequest) ProtoMessage() {}
 
 func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8134,7 +8384,7 @@ func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
 func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *WatchRolloutRequest) GetTenant() string {
@@ -8221,7 +8471,7 @@ type WatchRolloutResponse struct {
 
 func (x *WatchRolloutResponse) Reset() {
 	*x = WatchRolloutResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8233,7 +8483,7 @@ func (x *WatchRolloutResponse) String() string {
 func (*WatchRolloutResponse) ProtoMessage() {}
 
 func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8246,7 +8496,7 @@ func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
 func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *WatchRolloutResponse) GetStatus() *FleetStatus {
@@ -8338,7 +8588,7 @@ type RolloutGroup struct {
 
 func (x *RolloutGroup) Reset() {
 	*x = RolloutGroup{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8350,7 +8600,7 @@ func (x *RolloutGroup) String() string {
 func (*RolloutGroup) ProtoMessage() {}
 
 func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8363,7 +8613,7 @@ func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutGroup.ProtoReflect.Descriptor instead.
 func (*RolloutGroup) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *RolloutGroup) GetValue() string {
@@ -8449,7 +8699,7 @@ type RolloutAgent struct {
 
 func (x *RolloutAgent) Reset() {
 	*x = RolloutAgent{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8461,7 +8711,7 @@ func (x *RolloutAgent) String() string {
 func (*RolloutAgent) ProtoMessage() {}
 
 func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8474,7 +8724,7 @@ func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutAgent.ProtoReflect.Descriptor instead.
 func (*RolloutAgent) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *RolloutAgent) GetAgent() string {
@@ -8547,7 +8797,7 @@ type RolloutCalls struct {
 
 func (x *RolloutCalls) Reset() {
 	*x = RolloutCalls{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8559,7 +8809,7 @@ func (x *RolloutCalls) String() string {
 func (*RolloutCalls) ProtoMessage() {}
 
 func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8572,7 +8822,7 @@ func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutCalls.ProtoReflect.Descriptor instead.
 func (*RolloutCalls) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *RolloutCalls) GetCalls() uint64 {
@@ -8616,7 +8866,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8628,7 +8878,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8641,7 +8891,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -8716,7 +8966,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8728,7 +8978,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8741,7 +8991,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -8873,7 +9123,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8885,7 +9135,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8898,7 +9148,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -8996,7 +9246,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9008,7 +9258,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9021,7 +9271,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -9089,7 +9339,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9101,7 +9351,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9114,7 +9364,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -9162,7 +9412,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9174,7 +9424,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9187,7 +9437,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -9227,7 +9477,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9239,7 +9489,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9252,7 +9502,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -9316,7 +9566,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9328,7 +9578,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9341,7 +9591,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -9372,7 +9622,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9384,7 +9634,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9397,7 +9647,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -9437,7 +9687,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9449,7 +9699,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9462,7 +9712,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -9510,7 +9760,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9522,7 +9772,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9535,7 +9785,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -9554,7 +9804,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9566,7 +9816,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9579,7 +9829,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -9602,7 +9852,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9614,7 +9864,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9627,7 +9877,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *UsageRequest) GetTenant() string {
@@ -9661,7 +9911,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9673,7 +9923,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9686,7 +9936,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *UsageResponse) GetUsages() []*HourUsage {
@@ -9707,7 +9957,7 @@ type HourUsage struct {
 
 func (x *HourUsage) Reset() {
 	*x = HourUsage{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9719,7 +9969,7 @@ func (x *HourUsage) String() string {
 func (*HourUsage) ProtoMessage() {}
 
 func (x *HourUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9732,7 +9982,7 @@ func (x *HourUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
 func (*HourUsage) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *HourUsage) GetHour() *timestamppb.Timestamp {
@@ -9759,7 +10009,7 @@ type UsagePart struct {
 
 func (x *UsagePart) Reset() {
 	*x = UsagePart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9771,7 +10021,7 @@ func (x *UsagePart) String() string {
 func (*UsagePart) ProtoMessage() {}
 
 func (x *UsagePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9784,7 +10034,7 @@ func (x *UsagePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
 func (*UsagePart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *UsagePart) GetTenants() []*v11.TenantUsage {
@@ -9812,7 +10062,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9824,7 +10074,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9837,7 +10087,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -9890,7 +10140,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9902,7 +10152,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9915,7 +10165,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -9967,7 +10217,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9979,7 +10229,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9992,7 +10242,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -10557,7 +10807,27 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05parts\x18\x06 \x03(\v2%.scriptorium.registry.v1.RegistryPartR\x05parts\"=\n" +
 	"\vCallerGrant\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x12\x18\n" +
-	"\atenants\x18\x02 \x03(\tR\atenants\"8\n" +
+	"\atenants\x18\x02 \x03(\tR\atenants\"q\n" +
+	"\x11ListGrantsRequest\x12\x16\n" +
+	"\x06search\x18\x01 \x01(\tR\x06search\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\x8b\x01\n" +
+	"\x12ListGrantsResponse\x12B\n" +
+	"\bsubjects\x18\x01 \x03(\v2&.scriptorium.registry.v1.PolicySubjectR\bsubjects\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x1b\n" +
+	"\tno_policy\x18\x03 \x01(\bR\bnoPolicy\"\xc1\x02\n" +
+	"\rPolicySubject\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12<\n" +
+	"\x06grants\x18\x02 \x03(\v2$.scriptorium.registry.v1.CallerGrantR\x06grants\x12\"\n" +
+	"\fcertificates\x18\x03 \x01(\x05R\fcertificates\x12\x16\n" +
+	"\x06tokens\x18\x04 \x01(\x05R\x06tokens\x12\x12\n" +
+	"\x04jwts\x18\x05 \x01(\x05R\x04jwts\x12\x14\n" +
+	"\x05users\x18\x06 \x01(\x05R\x05users\x12%\n" +
+	"\x0eexpired_tokens\x18\a \x01(\x05R\rexpiredTokens\x12;\n" +
+	"\vnext_expiry\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"nextExpiry\x12\x14\n" +
+	"\x05agent\x18\t \x01(\bR\x05agent\"8\n" +
 	"\fRegistryPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fault\x18\x02 \x01(\tR\x05fault\"\xb5\x01\n" +
@@ -10859,7 +11129,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
 	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
 	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
-	"\x12ROLLOUT_STATE_LOST\x10\a2\x86'\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\xed'\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -10884,7 +11154,9 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06Doctor\x12&.scriptorium.registry.v1.DoctorRequest\x1a'.scriptorium.registry.v1.DoctorResponse0\x01\x12e\n" +
 	"\n" +
 	"AcceptLoss\x12*.scriptorium.registry.v1.AcceptLossRequest\x1a+.scriptorium.registry.v1.AcceptLossResponse\x12V\n" +
-	"\x05Check\x12%.scriptorium.registry.v1.CheckRequest\x1a&.scriptorium.registry.v1.CheckResponse\x12Y\n" +
+	"\x05Check\x12%.scriptorium.registry.v1.CheckRequest\x1a&.scriptorium.registry.v1.CheckResponse\x12e\n" +
+	"\n" +
+	"ListGrants\x12*.scriptorium.registry.v1.ListGrantsRequest\x1a+.scriptorium.registry.v1.ListGrantsResponse\x12Y\n" +
 	"\x06Freeze\x12&.scriptorium.registry.v1.FreezeRequest\x1a'.scriptorium.registry.v1.FreezeResponse\x12S\n" +
 	"\x04Thaw\x12$.scriptorium.registry.v1.ThawRequest\x1a%.scriptorium.registry.v1.ThawResponse\x12w\n" +
 	"\x10PublishChangeSet\x120.scriptorium.registry.v1.PublishChangeSetRequest\x1a1.scriptorium.registry.v1.PublishChangeSetResponse\x12z\n" +
@@ -10938,7 +11210,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 136)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -11043,325 +11315,333 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*CheckRequest)(nil),              // 100: scriptorium.registry.v1.CheckRequest
 	(*CheckResponse)(nil),             // 101: scriptorium.registry.v1.CheckResponse
 	(*CallerGrant)(nil),               // 102: scriptorium.registry.v1.CallerGrant
-	(*RegistryPart)(nil),              // 103: scriptorium.registry.v1.RegistryPart
-	(*ListAgentsResponse)(nil),        // 104: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 105: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 106: scriptorium.registry.v1.StatusResponse
-	(*FindScriptsRequest)(nil),        // 107: scriptorium.registry.v1.FindScriptsRequest
-	(*FindScriptsResponse)(nil),       // 108: scriptorium.registry.v1.FindScriptsResponse
-	(*WatchStatusRequest)(nil),        // 109: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 110: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 111: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 112: scriptorium.registry.v1.AgentStatus
-	(*FindAgentsRequest)(nil),         // 113: scriptorium.registry.v1.FindAgentsRequest
-	(*FindAgentsResponse)(nil),        // 114: scriptorium.registry.v1.FindAgentsResponse
-	(*WatchRolloutRequest)(nil),       // 115: scriptorium.registry.v1.WatchRolloutRequest
-	(*WatchRolloutResponse)(nil),      // 116: scriptorium.registry.v1.WatchRolloutResponse
-	(*RolloutGroup)(nil),              // 117: scriptorium.registry.v1.RolloutGroup
-	(*RolloutAgent)(nil),              // 118: scriptorium.registry.v1.RolloutAgent
-	(*RolloutCalls)(nil),              // 119: scriptorium.registry.v1.RolloutCalls
-	(*ScriptFailure)(nil),             // 120: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 121: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 122: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 123: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 124: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 125: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 126: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 127: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 128: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 129: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 130: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 131: scriptorium.registry.v1.FetchSourcesResponse
-	(*UsageRequest)(nil),              // 132: scriptorium.registry.v1.UsageRequest
-	(*UsageResponse)(nil),             // 133: scriptorium.registry.v1.UsageResponse
-	(*HourUsage)(nil),                 // 134: scriptorium.registry.v1.HourUsage
-	(*UsagePart)(nil),                 // 135: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 136: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 137: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 138: scriptorium.registry.v1.ScriptRates
-	nil,                               // 139: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 140: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 141: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 142: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 143: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 144: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 145: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 146: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 147: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 148: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 149: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 150: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 151: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 152: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 153: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 154: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 155: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 156: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 157: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 158: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 159: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 160: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 161: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 162: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 163: scriptorium.event.v1.ProfileSummary
-	(*v11.Disk)(nil),                  // 164: scriptorium.event.v1.Disk
-	(*v11.Object)(nil),                // 165: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 166: scriptorium.event.v1.TenantUsage
+	(*ListGrantsRequest)(nil),         // 103: scriptorium.registry.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),        // 104: scriptorium.registry.v1.ListGrantsResponse
+	(*PolicySubject)(nil),             // 105: scriptorium.registry.v1.PolicySubject
+	(*RegistryPart)(nil),              // 106: scriptorium.registry.v1.RegistryPart
+	(*ListAgentsResponse)(nil),        // 107: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 108: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 109: scriptorium.registry.v1.StatusResponse
+	(*FindScriptsRequest)(nil),        // 110: scriptorium.registry.v1.FindScriptsRequest
+	(*FindScriptsResponse)(nil),       // 111: scriptorium.registry.v1.FindScriptsResponse
+	(*WatchStatusRequest)(nil),        // 112: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 113: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 114: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 115: scriptorium.registry.v1.AgentStatus
+	(*FindAgentsRequest)(nil),         // 116: scriptorium.registry.v1.FindAgentsRequest
+	(*FindAgentsResponse)(nil),        // 117: scriptorium.registry.v1.FindAgentsResponse
+	(*WatchRolloutRequest)(nil),       // 118: scriptorium.registry.v1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),      // 119: scriptorium.registry.v1.WatchRolloutResponse
+	(*RolloutGroup)(nil),              // 120: scriptorium.registry.v1.RolloutGroup
+	(*RolloutAgent)(nil),              // 121: scriptorium.registry.v1.RolloutAgent
+	(*RolloutCalls)(nil),              // 122: scriptorium.registry.v1.RolloutCalls
+	(*ScriptFailure)(nil),             // 123: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 124: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 125: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 126: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 127: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 128: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 129: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 130: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 131: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 132: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 133: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 134: scriptorium.registry.v1.FetchSourcesResponse
+	(*UsageRequest)(nil),              // 135: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 136: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 137: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 138: scriptorium.registry.v1.UsagePart
+	(*TopRequest)(nil),                // 139: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 140: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 141: scriptorium.registry.v1.ScriptRates
+	nil,                               // 142: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 143: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 144: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 145: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 146: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 147: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 148: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 149: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 150: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 151: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 152: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 153: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 154: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 155: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 156: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 157: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 158: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 159: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 160: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 161: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 162: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 163: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 164: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 165: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 166: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 167: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 168: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 169: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	140, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	141, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	142, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	143, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	141, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	143, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	144, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	145, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	146, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	144, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	141, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	141, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	144, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	144, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	142, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	140, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	144, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	145, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	146, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	145, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	147, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	147, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	147, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	145, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	143, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	147, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	148, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	149, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	148, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	150, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	150, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	150, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	148, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	151, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	149, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	152, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	145, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	141, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	142, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	144, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	150, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	148, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	144, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	145, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	147, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	153, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	148, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	151, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	149, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	151, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	152, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	150, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	150, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	150, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	153, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	152, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	154, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	155, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	153, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	153, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	153, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	156, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	154, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	155, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	155, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	141, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	155, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	155, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	150, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	157, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	158, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	144, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	158, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	144, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	158, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	158, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	153, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	150, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	156, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	149, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	149, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	149, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	153, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	159, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	152, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	152, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	152, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	157, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	160, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	158, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	159, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	161, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	162, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
 	91,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	154, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
 	90,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
 	91,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	160, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	163, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
 	92,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	161, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	151, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	162, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	163, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	164, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	154, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	165, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	166, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
 	91,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	145, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	154, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	148, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
 	102, // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	145, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
-	103, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
-	112, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	111, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	2,   // 86: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
-	3,   // 87: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
-	111, // 88: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	111, // 89: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	121, // 90: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	29,  // 91: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	152, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	139, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	151, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	151, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	120, // 96: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	164, // 97: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
-	4,   // 98: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
-	5,   // 99: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
-	112, // 100: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	6,   // 101: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
-	111, // 102: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	117, // 103: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
-	117, // 104: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
-	118, // 105: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
-	119, // 106: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	119, // 107: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	6,   // 108: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
-	161, // 109: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
-	151, // 110: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
-	151, // 111: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
-	161, // 112: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	141, // 113: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	151, // 114: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	125, // 115: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	123, // 116: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	122, // 117: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	29,  // 118: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	158, // 119: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	151, // 120: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	151, // 121: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	151, // 122: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	145, // 123: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	145, // 124: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	161, // 125: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	148, // 126: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	165, // 127: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	148, // 128: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	148, // 129: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	145, // 130: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	145, // 131: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	134, // 132: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	145, // 133: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	166, // 134: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	166, // 135: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	151, // 136: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	138, // 137: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	138, // 138: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	91,  // 139: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 140: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	151, // 141: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	7,   // 142: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	9,   // 143: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	11,  // 144: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	13,  // 145: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	15,  // 146: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	17,  // 147: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	19,  // 148: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	21,  // 149: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	23,  // 150: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	25,  // 151: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	27,  // 152: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	30,  // 153: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	32,  // 154: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	34,  // 155: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	36,  // 156: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	38,  // 157: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	41,  // 158: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	46,  // 159: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	49,  // 160: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	51,  // 161: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	100, // 162: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	53,  // 163: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	55,  // 164: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	65,  // 165: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	68,  // 166: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	70,  // 167: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	72,  // 168: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	57,  // 169: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	59,  // 170: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	61,  // 171: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	63,  // 172: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	74,  // 173: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	76,  // 174: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	78,  // 175: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	80,  // 176: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	82,  // 177: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	84,  // 178: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	88,  // 179: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	86,  // 180: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	136, // 181: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	132, // 182: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	93,  // 183: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	95,  // 184: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	97,  // 185: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	99,  // 186: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	113, // 187: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
-	105, // 188: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	107, // 189: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
-	109, // 190: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	115, // 191: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
-	126, // 192: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	128, // 193: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	130, // 194: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	8,   // 195: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	10,  // 196: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	12,  // 197: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	14,  // 198: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	16,  // 199: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	18,  // 200: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	20,  // 201: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	22,  // 202: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	24,  // 203: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	26,  // 204: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	28,  // 205: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	31,  // 206: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	33,  // 207: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	35,  // 208: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	37,  // 209: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	39,  // 210: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	42,  // 211: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	48,  // 212: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	50,  // 213: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	52,  // 214: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	101, // 215: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	54,  // 216: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	56,  // 217: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	67,  // 218: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	69,  // 219: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	71,  // 220: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	73,  // 221: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	58,  // 222: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	60,  // 223: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	62,  // 224: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	64,  // 225: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	75,  // 226: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	77,  // 227: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	79,  // 228: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	81,  // 229: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	83,  // 230: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	85,  // 231: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	89,  // 232: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	87,  // 233: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	137, // 234: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	133, // 235: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	94,  // 236: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	96,  // 237: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	98,  // 238: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	104, // 239: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	114, // 240: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
-	106, // 241: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	108, // 242: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
-	110, // 243: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	116, // 244: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
-	127, // 245: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	129, // 246: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	131, // 247: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	195, // [195:248] is the sub-list for method output_type
-	142, // [142:195] is the sub-list for method input_type
-	142, // [142:142] is the sub-list for extension type_name
-	142, // [142:142] is the sub-list for extension extendee
-	0,   // [0:142] is the sub-list for field type_name
+	148, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	106, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
+	105, // 84: scriptorium.registry.v1.ListGrantsResponse.subjects:type_name -> scriptorium.registry.v1.PolicySubject
+	102, // 85: scriptorium.registry.v1.PolicySubject.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	148, // 86: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
+	115, // 87: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	114, // 88: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	2,   // 89: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
+	3,   // 90: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
+	114, // 91: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	114, // 92: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	124, // 93: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	29,  // 94: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	155, // 95: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	142, // 96: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	154, // 97: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	154, // 98: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	123, // 99: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	167, // 100: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	4,   // 101: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
+	5,   // 102: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
+	115, // 103: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	6,   // 104: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
+	114, // 105: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	120, // 106: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
+	120, // 107: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
+	121, // 108: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
+	122, // 109: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	122, // 110: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	6,   // 111: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
+	164, // 112: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	154, // 113: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	154, // 114: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	164, // 115: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	144, // 116: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	154, // 117: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	128, // 118: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	126, // 119: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	125, // 120: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	29,  // 121: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	161, // 122: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	154, // 123: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	154, // 124: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	154, // 125: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	148, // 126: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	148, // 127: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	164, // 128: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	151, // 129: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	168, // 130: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	151, // 131: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	151, // 132: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	148, // 133: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	148, // 134: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	137, // 135: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	148, // 136: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	169, // 137: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	169, // 138: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	154, // 139: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	141, // 140: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	141, // 141: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	91,  // 142: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	154, // 143: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	154, // 144: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 145: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 146: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 147: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 148: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 149: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 150: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 151: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 152: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 153: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 154: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 155: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 156: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 157: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 158: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 159: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 160: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 161: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 162: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 163: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 164: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	100, // 165: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	103, // 166: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
+	53,  // 167: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 168: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 169: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 170: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 171: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 172: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 173: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 174: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 175: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 176: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 177: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 178: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 179: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 180: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 181: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 182: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 183: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	86,  // 184: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	139, // 185: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	135, // 186: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	93,  // 187: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	95,  // 188: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	97,  // 189: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	99,  // 190: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	116, // 191: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	108, // 192: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	110, // 193: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	112, // 194: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	118, // 195: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	129, // 196: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	131, // 197: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	133, // 198: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 199: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 200: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 201: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 202: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 203: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 204: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 205: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 206: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 207: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 208: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 209: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 210: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 211: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 212: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 213: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 214: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 215: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 216: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 217: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 218: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	101, // 219: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	104, // 220: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
+	54,  // 221: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 222: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 223: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 224: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 225: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 226: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 227: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 228: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 229: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 230: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 231: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 232: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 233: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 234: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 235: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 236: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 237: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	87,  // 238: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	140, // 239: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	136, // 240: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	94,  // 241: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	96,  // 242: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	98,  // 243: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	107, // 244: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	117, // 245: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	109, // 246: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	111, // 247: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	113, // 248: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	119, // 249: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	130, // 250: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	132, // 251: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	134, // 252: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	199, // [199:253] is the sub-list for method output_type
+	145, // [145:199] is the sub-list for method input_type
+	145, // [145:145] is the sub-list for extension type_name
+	145, // [145:145] is the sub-list for extension extendee
+	0,   // [0:145] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -11385,14 +11665,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Value)(nil),
 		(*ImportRequest_Tenant)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[108].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[111].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   133,
+			NumMessages:   136,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -42,6 +42,7 @@ const (
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_AcceptLoss_FullMethodName        = "/scriptorium.registry.v1.Registry/AcceptLoss"
 	Registry_Check_FullMethodName             = "/scriptorium.registry.v1.Registry/Check"
+	Registry_ListGrants_FullMethodName        = "/scriptorium.registry.v1.Registry/ListGrants"
 	Registry_Freeze_FullMethodName            = "/scriptorium.registry.v1.Registry/Freeze"
 	Registry_Thaw_FullMethodName              = "/scriptorium.registry.v1.Registry/Thaw"
 	Registry_PublishChangeSet_FullMethodName  = "/scriptorium.registry.v1.Registry/PublishChangeSet"
@@ -152,6 +153,9 @@ type RegistryClient interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
+	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
+	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -478,6 +482,16 @@ func (c *registryClient) Check(ctx context.Context, in *CheckRequest, opts ...gr
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CheckResponse)
 	err := c.cc.Invoke(ctx, Registry_Check_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryClient) ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListGrantsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListGrants_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -916,6 +930,9 @@ type RegistryServer interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
+	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
+	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
@@ -1069,6 +1086,9 @@ func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossReques
 }
 func (UnimplementedRegistryServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
+}
+func (UnimplementedRegistryServer) ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListGrants not implemented")
 }
 func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
@@ -1520,6 +1540,24 @@ func _Registry_Check_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RegistryServer).Check(ctx, req.(*CheckRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Registry_ListGrants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListGrantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListGrants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListGrants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListGrants(ctx, req.(*ListGrantsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -2071,6 +2109,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Check",
 			Handler:    _Registry_Check_Handler,
+		},
+		{
+			MethodName: "ListGrants",
+			Handler:    _Registry_ListGrants_Handler,
 		},
 		{
 			MethodName: "Freeze",
