@@ -6235,6 +6235,200 @@ func (x *RecentLogsResponse) GetResult() *QueryResult {
 	return nil
 }
 
+type RecentCallsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Agents by name or by pattern, such as "edge-*", at most 64. All agents when empty.
+	Agents []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	// The newest calls, at most 100; 20 if 0.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCallsRequest) Reset() {
+	*x = RecentCallsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCallsRequest) ProtoMessage() {}
+
+func (x *RecentCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCallsRequest.ProtoReflect.Descriptor instead.
+func (*RecentCallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *RecentCallsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RecentCallsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RecentCallsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *RecentCallsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type RecentCallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first. There are none if the settings of the script and of its tenant do not have the inputs of calls
+	// recorded.
+	Calls         []*RecentCall `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	Result        *QueryResult  `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCallsResponse) Reset() {
+	*x = RecentCallsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCallsResponse) ProtoMessage() {}
+
+func (x *RecentCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCallsResponse.ProtoReflect.Descriptor instead.
+func (*RecentCallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *RecentCallsResponse) GetCalls() []*RecentCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *RecentCallsResponse) GetResult() *QueryResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type RecentCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// When the call began.
+	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The record as the decision log has it: a JSON object with "input", "result" or "error", and "masked".
+	Record        []byte `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCall) Reset() {
+	*x = RecentCall{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCall) ProtoMessage() {}
+
+func (x *RecentCall) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCall.ProtoReflect.Descriptor instead.
+func (*RecentCall) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *RecentCall) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RecentCall) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RecentCall) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RecentCall) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 type RecentLogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -6245,7 +6439,7 @@ type RecentLogLine struct {
 
 func (x *RecentLogLine) Reset() {
 	*x = RecentLogLine{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6257,7 +6451,7 @@ func (x *RecentLogLine) String() string {
 func (*RecentLogLine) ProtoMessage() {}
 
 func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6270,7 +6464,7 @@ func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogLine.ProtoReflect.Descriptor instead.
 func (*RecentLogLine) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RecentLogLine) GetAgent() string {
@@ -6308,7 +6502,7 @@ type QueryResult struct {
 
 func (x *QueryResult) Reset() {
 	*x = QueryResult{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6320,7 +6514,7 @@ func (x *QueryResult) String() string {
 func (*QueryResult) ProtoMessage() {}
 
 func (x *QueryResult) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6333,7 +6527,7 @@ func (x *QueryResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResult.ProtoReflect.Descriptor instead.
 func (*QueryResult) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *QueryResult) GetAnswered() int32 {
@@ -6395,7 +6589,7 @@ type QueryFailure struct {
 
 func (x *QueryFailure) Reset() {
 	*x = QueryFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6407,7 +6601,7 @@ func (x *QueryFailure) String() string {
 func (*QueryFailure) ProtoMessage() {}
 
 func (x *QueryFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6420,7 +6614,7 @@ func (x *QueryFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryFailure.ProtoReflect.Descriptor instead.
 func (*QueryFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *QueryFailure) GetAgent() string {
@@ -6454,7 +6648,7 @@ type ProfileScriptRequest struct {
 
 func (x *ProfileScriptRequest) Reset() {
 	*x = ProfileScriptRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6466,7 +6660,7 @@ func (x *ProfileScriptRequest) String() string {
 func (*ProfileScriptRequest) ProtoMessage() {}
 
 func (x *ProfileScriptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6479,7 +6673,7 @@ func (x *ProfileScriptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileScriptRequest.ProtoReflect.Descriptor instead.
 func (*ProfileScriptRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ProfileScriptRequest) GetTenant() string {
@@ -6534,7 +6728,7 @@ type ProfileScriptResponse struct {
 
 func (x *ProfileScriptResponse) Reset() {
 	*x = ProfileScriptResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6546,7 +6740,7 @@ func (x *ProfileScriptResponse) String() string {
 func (*ProfileScriptResponse) ProtoMessage() {}
 
 func (x *ProfileScriptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6559,7 +6753,7 @@ func (x *ProfileScriptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileScriptResponse.ProtoReflect.Descriptor instead.
 func (*ProfileScriptResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ProfileScriptResponse) GetProfile() string {
@@ -6610,7 +6804,7 @@ type ProfileAgentRequest struct {
 
 func (x *ProfileAgentRequest) Reset() {
 	*x = ProfileAgentRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6622,7 +6816,7 @@ func (x *ProfileAgentRequest) String() string {
 func (*ProfileAgentRequest) ProtoMessage() {}
 
 func (x *ProfileAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6635,7 +6829,7 @@ func (x *ProfileAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgentRequest.ProtoReflect.Descriptor instead.
 func (*ProfileAgentRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ProfileAgentRequest) GetAgent() string {
@@ -6671,7 +6865,7 @@ type ProfileAgentResponse struct {
 
 func (x *ProfileAgentResponse) Reset() {
 	*x = ProfileAgentResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6683,7 +6877,7 @@ func (x *ProfileAgentResponse) String() string {
 func (*ProfileAgentResponse) ProtoMessage() {}
 
 func (x *ProfileAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6696,7 +6890,7 @@ func (x *ProfileAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgentResponse.ProtoReflect.Descriptor instead.
 func (*ProfileAgentResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ProfileAgentResponse) GetProfile() string {
@@ -6727,7 +6921,7 @@ type EndProfileRequest struct {
 
 func (x *EndProfileRequest) Reset() {
 	*x = EndProfileRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6739,7 +6933,7 @@ func (x *EndProfileRequest) String() string {
 func (*EndProfileRequest) ProtoMessage() {}
 
 func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6752,7 +6946,7 @@ func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProfileRequest.ProtoReflect.Descriptor instead.
 func (*EndProfileRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *EndProfileRequest) GetTenant() string {
@@ -6791,7 +6985,7 @@ type EndProfileResponse struct {
 
 func (x *EndProfileResponse) Reset() {
 	*x = EndProfileResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6803,7 +6997,7 @@ func (x *EndProfileResponse) String() string {
 func (*EndProfileResponse) ProtoMessage() {}
 
 func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6816,7 +7010,7 @@ func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProfileResponse.ProtoReflect.Descriptor instead.
 func (*EndProfileResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
 }
 
 type ListAgentsRequest struct {
@@ -6833,7 +7027,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6845,7 +7039,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6858,7 +7052,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -6890,7 +7084,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6902,7 +7096,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6915,7 +7109,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
 }
 
 type CheckResponse struct {
@@ -6936,7 +7130,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6948,7 +7142,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6961,7 +7155,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *CheckResponse) GetSoftware() string {
@@ -7018,7 +7212,7 @@ type CallerGrant struct {
 
 func (x *CallerGrant) Reset() {
 	*x = CallerGrant{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7030,7 +7224,7 @@ func (x *CallerGrant) String() string {
 func (*CallerGrant) ProtoMessage() {}
 
 func (x *CallerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7043,7 +7237,7 @@ func (x *CallerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallerGrant.ProtoReflect.Descriptor instead.
 func (*CallerGrant) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CallerGrant) GetRoles() []string {
@@ -7077,7 +7271,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7089,7 +7283,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7102,7 +7296,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ListGrantsRequest) GetSearch() string {
@@ -7147,7 +7341,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7159,7 +7353,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7172,7 +7366,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListGrantsResponse) GetSubjects() []*PolicySubject {
@@ -7219,7 +7413,7 @@ type PolicySubject struct {
 
 func (x *PolicySubject) Reset() {
 	*x = PolicySubject{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7231,7 +7425,7 @@ func (x *PolicySubject) String() string {
 func (*PolicySubject) ProtoMessage() {}
 
 func (x *PolicySubject) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7244,7 +7438,7 @@ func (x *PolicySubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicySubject.ProtoReflect.Descriptor instead.
 func (*PolicySubject) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *PolicySubject) GetName() string {
@@ -7322,7 +7516,7 @@ type RegistryPart struct {
 
 func (x *RegistryPart) Reset() {
 	*x = RegistryPart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7334,7 +7528,7 @@ func (x *RegistryPart) String() string {
 func (*RegistryPart) ProtoMessage() {}
 
 func (x *RegistryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7347,7 +7541,7 @@ func (x *RegistryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryPart.ProtoReflect.Descriptor instead.
 func (*RegistryPart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RegistryPart) GetName() string {
@@ -7377,7 +7571,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7389,7 +7583,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7402,7 +7596,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -7449,7 +7643,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7461,7 +7655,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7474,7 +7668,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -7516,7 +7710,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7528,7 +7722,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7541,7 +7735,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -7581,7 +7775,7 @@ type FindScriptsRequest struct {
 
 func (x *FindScriptsRequest) Reset() {
 	*x = FindScriptsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7593,7 +7787,7 @@ func (x *FindScriptsRequest) String() string {
 func (*FindScriptsRequest) ProtoMessage() {}
 
 func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7606,7 +7800,7 @@ func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsRequest.ProtoReflect.Descriptor instead.
 func (*FindScriptsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *FindScriptsRequest) GetTenant() string {
@@ -7684,7 +7878,7 @@ type FindScriptsResponse struct {
 
 func (x *FindScriptsResponse) Reset() {
 	*x = FindScriptsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7696,7 +7890,7 @@ func (x *FindScriptsResponse) String() string {
 func (*FindScriptsResponse) ProtoMessage() {}
 
 func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7709,7 +7903,7 @@ func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsResponse.ProtoReflect.Descriptor instead.
 func (*FindScriptsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *FindScriptsResponse) GetStatus() *FleetStatus {
@@ -7741,7 +7935,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7753,7 +7947,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7766,7 +7960,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -7805,7 +7999,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7817,7 +8011,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7830,7 +8024,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -7876,7 +8070,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7888,7 +8082,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7901,7 +8095,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -7995,7 +8189,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8007,7 +8201,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8020,7 +8214,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -8169,7 +8363,7 @@ type FindAgentsRequest struct {
 
 func (x *FindAgentsRequest) Reset() {
 	*x = FindAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8181,7 +8375,7 @@ func (x *FindAgentsRequest) String() string {
 func (*FindAgentsRequest) ProtoMessage() {}
 
 func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8194,7 +8388,7 @@ func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsRequest.ProtoReflect.Descriptor instead.
 func (*FindAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *FindAgentsRequest) GetAgent() string {
@@ -8263,7 +8457,7 @@ type FindAgentsResponse struct {
 
 func (x *FindAgentsResponse) Reset() {
 	*x = FindAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8275,7 +8469,7 @@ func (x *FindAgentsResponse) String() string {
 func (*FindAgentsResponse) ProtoMessage() {}
 
 func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8288,7 +8482,7 @@ func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsResponse.ProtoReflect.Descriptor instead.
 func (*FindAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *FindAgentsResponse) GetAgents() []*AgentStatus {
@@ -8359,7 +8553,7 @@ type WatchRolloutRequest struct {
 
 func (x *WatchRolloutRequest) Reset() {
 	*x = WatchRolloutRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8371,7 +8565,7 @@ func (x *WatchRolloutRequest) String() string {
 func (*WatchRolloutRequest) ProtoMessage() {}
 
 func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8384,7 +8578,7 @@ func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
 func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *WatchRolloutRequest) GetTenant() string {
@@ -8471,7 +8665,7 @@ type WatchRolloutResponse struct {
 
 func (x *WatchRolloutResponse) Reset() {
 	*x = WatchRolloutResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8483,7 +8677,7 @@ func (x *WatchRolloutResponse) String() string {
 func (*WatchRolloutResponse) ProtoMessage() {}
 
 func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8496,7 +8690,7 @@ func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
 func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *WatchRolloutResponse) GetStatus() *FleetStatus {
@@ -8588,7 +8782,7 @@ type RolloutGroup struct {
 
 func (x *RolloutGroup) Reset() {
 	*x = RolloutGroup{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8600,7 +8794,7 @@ func (x *RolloutGroup) String() string {
 func (*RolloutGroup) ProtoMessage() {}
 
 func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8613,7 +8807,7 @@ func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutGroup.ProtoReflect.Descriptor instead.
 func (*RolloutGroup) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *RolloutGroup) GetValue() string {
@@ -8699,7 +8893,7 @@ type RolloutAgent struct {
 
 func (x *RolloutAgent) Reset() {
 	*x = RolloutAgent{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8711,7 +8905,7 @@ func (x *RolloutAgent) String() string {
 func (*RolloutAgent) ProtoMessage() {}
 
 func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8724,7 +8918,7 @@ func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutAgent.ProtoReflect.Descriptor instead.
 func (*RolloutAgent) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *RolloutAgent) GetAgent() string {
@@ -8797,7 +8991,7 @@ type RolloutCalls struct {
 
 func (x *RolloutCalls) Reset() {
 	*x = RolloutCalls{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8809,7 +9003,7 @@ func (x *RolloutCalls) String() string {
 func (*RolloutCalls) ProtoMessage() {}
 
 func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8822,7 +9016,7 @@ func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutCalls.ProtoReflect.Descriptor instead.
 func (*RolloutCalls) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *RolloutCalls) GetCalls() uint64 {
@@ -8866,7 +9060,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8878,7 +9072,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8891,7 +9085,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -8966,7 +9160,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8978,7 +9172,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8991,7 +9185,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -9123,7 +9317,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9135,7 +9329,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9148,7 +9342,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -9246,7 +9440,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9258,7 +9452,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9271,7 +9465,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -9339,7 +9533,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9351,7 +9545,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9364,7 +9558,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -9412,7 +9606,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9424,7 +9618,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9437,7 +9631,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -9477,7 +9671,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9489,7 +9683,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9502,7 +9696,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -9566,7 +9760,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9578,7 +9772,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9591,7 +9785,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -9622,7 +9816,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9634,7 +9828,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9647,7 +9841,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -9687,7 +9881,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9699,7 +9893,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9712,7 +9906,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -9760,7 +9954,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9772,7 +9966,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9785,7 +9979,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -9804,7 +9998,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9816,7 +10010,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9829,7 +10023,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -9852,7 +10046,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9864,7 +10058,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9877,7 +10071,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *UsageRequest) GetTenant() string {
@@ -9911,7 +10105,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9923,7 +10117,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9936,7 +10130,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *UsageResponse) GetUsages() []*HourUsage {
@@ -9957,7 +10151,7 @@ type HourUsage struct {
 
 func (x *HourUsage) Reset() {
 	*x = HourUsage{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9969,7 +10163,7 @@ func (x *HourUsage) String() string {
 func (*HourUsage) ProtoMessage() {}
 
 func (x *HourUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9982,7 +10176,7 @@ func (x *HourUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
 func (*HourUsage) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *HourUsage) GetHour() *timestamppb.Timestamp {
@@ -10009,7 +10203,7 @@ type UsagePart struct {
 
 func (x *UsagePart) Reset() {
 	*x = UsagePart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10021,7 +10215,7 @@ func (x *UsagePart) String() string {
 func (*UsagePart) ProtoMessage() {}
 
 func (x *UsagePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10034,7 +10228,7 @@ func (x *UsagePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
 func (*UsagePart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *UsagePart) GetTenants() []*v11.TenantUsage {
@@ -10062,7 +10256,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10074,7 +10268,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10087,7 +10281,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -10140,7 +10334,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10152,7 +10346,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10165,7 +10359,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -10217,7 +10411,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10229,7 +10423,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10242,7 +10436,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{134}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -10752,7 +10946,21 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05lines\x18\x01 \x03(\v2&.scriptorium.registry.v1.RecentLogLineR\x05lines\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
 	"\aevicted\x18\x04 \x01(\bR\aevicted\x12<\n" +
-	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"X\n" +
+	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"n\n" +
+	"\x12RecentCallsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\x8e\x01\n" +
+	"\x13RecentCallsResponse\x129\n" +
+	"\x05calls\x18\x01 \x03(\v2#.scriptorium.registry.v1.RecentCallR\x05calls\x12<\n" +
+	"\x06result\x18\x02 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"\x84\x01\n" +
+	"\n" +
+	"RecentCall\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06record\x18\x04 \x01(\fR\x06record\"X\n" +
 	"\rRecentLogLine\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
 	"\x04line\x18\x02 \x01(\v2\x1d.scriptorium.event.v1.LogLineR\x04line\"\xfa\x01\n" +
@@ -11129,7 +11337,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
 	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
 	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
-	"\x12ROLLOUT_STATE_LOST\x10\a2\xed'\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\xd7(\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -11175,7 +11383,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
 	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12g\n" +
 	"\n" +
-	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12e\n" +
+	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12h\n" +
+	"\vRecentCalls\x12+.scriptorium.registry.v1.RecentCallsRequest\x1a,.scriptorium.registry.v1.RecentCallsResponse\x12e\n" +
 	"\n" +
 	"ShadowDiff\x12*.scriptorium.registry.v1.ShadowDiffRequest\x1a+.scriptorium.registry.v1.ShadowDiffResponse\x12P\n" +
 	"\x03Top\x12#.scriptorium.registry.v1.TopRequest\x1a$.scriptorium.registry.v1.TopResponse\x12X\n" +
@@ -11210,7 +11419,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 136)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -11302,346 +11511,354 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*ShadowDiffResponse)(nil),        // 87: scriptorium.registry.v1.ShadowDiffResponse
 	(*RecentLogsRequest)(nil),         // 88: scriptorium.registry.v1.RecentLogsRequest
 	(*RecentLogsResponse)(nil),        // 89: scriptorium.registry.v1.RecentLogsResponse
-	(*RecentLogLine)(nil),             // 90: scriptorium.registry.v1.RecentLogLine
-	(*QueryResult)(nil),               // 91: scriptorium.registry.v1.QueryResult
-	(*QueryFailure)(nil),              // 92: scriptorium.registry.v1.QueryFailure
-	(*ProfileScriptRequest)(nil),      // 93: scriptorium.registry.v1.ProfileScriptRequest
-	(*ProfileScriptResponse)(nil),     // 94: scriptorium.registry.v1.ProfileScriptResponse
-	(*ProfileAgentRequest)(nil),       // 95: scriptorium.registry.v1.ProfileAgentRequest
-	(*ProfileAgentResponse)(nil),      // 96: scriptorium.registry.v1.ProfileAgentResponse
-	(*EndProfileRequest)(nil),         // 97: scriptorium.registry.v1.EndProfileRequest
-	(*EndProfileResponse)(nil),        // 98: scriptorium.registry.v1.EndProfileResponse
-	(*ListAgentsRequest)(nil),         // 99: scriptorium.registry.v1.ListAgentsRequest
-	(*CheckRequest)(nil),              // 100: scriptorium.registry.v1.CheckRequest
-	(*CheckResponse)(nil),             // 101: scriptorium.registry.v1.CheckResponse
-	(*CallerGrant)(nil),               // 102: scriptorium.registry.v1.CallerGrant
-	(*ListGrantsRequest)(nil),         // 103: scriptorium.registry.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),        // 104: scriptorium.registry.v1.ListGrantsResponse
-	(*PolicySubject)(nil),             // 105: scriptorium.registry.v1.PolicySubject
-	(*RegistryPart)(nil),              // 106: scriptorium.registry.v1.RegistryPart
-	(*ListAgentsResponse)(nil),        // 107: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 108: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 109: scriptorium.registry.v1.StatusResponse
-	(*FindScriptsRequest)(nil),        // 110: scriptorium.registry.v1.FindScriptsRequest
-	(*FindScriptsResponse)(nil),       // 111: scriptorium.registry.v1.FindScriptsResponse
-	(*WatchStatusRequest)(nil),        // 112: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 113: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 114: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 115: scriptorium.registry.v1.AgentStatus
-	(*FindAgentsRequest)(nil),         // 116: scriptorium.registry.v1.FindAgentsRequest
-	(*FindAgentsResponse)(nil),        // 117: scriptorium.registry.v1.FindAgentsResponse
-	(*WatchRolloutRequest)(nil),       // 118: scriptorium.registry.v1.WatchRolloutRequest
-	(*WatchRolloutResponse)(nil),      // 119: scriptorium.registry.v1.WatchRolloutResponse
-	(*RolloutGroup)(nil),              // 120: scriptorium.registry.v1.RolloutGroup
-	(*RolloutAgent)(nil),              // 121: scriptorium.registry.v1.RolloutAgent
-	(*RolloutCalls)(nil),              // 122: scriptorium.registry.v1.RolloutCalls
-	(*ScriptFailure)(nil),             // 123: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 124: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 125: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 126: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 127: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 128: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 129: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 130: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 131: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 132: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 133: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 134: scriptorium.registry.v1.FetchSourcesResponse
-	(*UsageRequest)(nil),              // 135: scriptorium.registry.v1.UsageRequest
-	(*UsageResponse)(nil),             // 136: scriptorium.registry.v1.UsageResponse
-	(*HourUsage)(nil),                 // 137: scriptorium.registry.v1.HourUsage
-	(*UsagePart)(nil),                 // 138: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 139: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 140: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 141: scriptorium.registry.v1.ScriptRates
-	nil,                               // 142: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 143: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 144: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 145: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 146: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 147: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 148: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 149: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 150: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 151: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 152: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 153: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 154: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 155: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 156: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 157: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 158: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 159: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 160: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 161: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 162: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 163: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 164: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 165: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 166: scriptorium.event.v1.ProfileSummary
-	(*v11.Disk)(nil),                  // 167: scriptorium.event.v1.Disk
-	(*v11.Object)(nil),                // 168: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 169: scriptorium.event.v1.TenantUsage
+	(*RecentCallsRequest)(nil),        // 90: scriptorium.registry.v1.RecentCallsRequest
+	(*RecentCallsResponse)(nil),       // 91: scriptorium.registry.v1.RecentCallsResponse
+	(*RecentCall)(nil),                // 92: scriptorium.registry.v1.RecentCall
+	(*RecentLogLine)(nil),             // 93: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 94: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 95: scriptorium.registry.v1.QueryFailure
+	(*ProfileScriptRequest)(nil),      // 96: scriptorium.registry.v1.ProfileScriptRequest
+	(*ProfileScriptResponse)(nil),     // 97: scriptorium.registry.v1.ProfileScriptResponse
+	(*ProfileAgentRequest)(nil),       // 98: scriptorium.registry.v1.ProfileAgentRequest
+	(*ProfileAgentResponse)(nil),      // 99: scriptorium.registry.v1.ProfileAgentResponse
+	(*EndProfileRequest)(nil),         // 100: scriptorium.registry.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),        // 101: scriptorium.registry.v1.EndProfileResponse
+	(*ListAgentsRequest)(nil),         // 102: scriptorium.registry.v1.ListAgentsRequest
+	(*CheckRequest)(nil),              // 103: scriptorium.registry.v1.CheckRequest
+	(*CheckResponse)(nil),             // 104: scriptorium.registry.v1.CheckResponse
+	(*CallerGrant)(nil),               // 105: scriptorium.registry.v1.CallerGrant
+	(*ListGrantsRequest)(nil),         // 106: scriptorium.registry.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),        // 107: scriptorium.registry.v1.ListGrantsResponse
+	(*PolicySubject)(nil),             // 108: scriptorium.registry.v1.PolicySubject
+	(*RegistryPart)(nil),              // 109: scriptorium.registry.v1.RegistryPart
+	(*ListAgentsResponse)(nil),        // 110: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 111: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 112: scriptorium.registry.v1.StatusResponse
+	(*FindScriptsRequest)(nil),        // 113: scriptorium.registry.v1.FindScriptsRequest
+	(*FindScriptsResponse)(nil),       // 114: scriptorium.registry.v1.FindScriptsResponse
+	(*WatchStatusRequest)(nil),        // 115: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 116: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 117: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 118: scriptorium.registry.v1.AgentStatus
+	(*FindAgentsRequest)(nil),         // 119: scriptorium.registry.v1.FindAgentsRequest
+	(*FindAgentsResponse)(nil),        // 120: scriptorium.registry.v1.FindAgentsResponse
+	(*WatchRolloutRequest)(nil),       // 121: scriptorium.registry.v1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),      // 122: scriptorium.registry.v1.WatchRolloutResponse
+	(*RolloutGroup)(nil),              // 123: scriptorium.registry.v1.RolloutGroup
+	(*RolloutAgent)(nil),              // 124: scriptorium.registry.v1.RolloutAgent
+	(*RolloutCalls)(nil),              // 125: scriptorium.registry.v1.RolloutCalls
+	(*ScriptFailure)(nil),             // 126: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 127: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 128: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 129: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 130: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 131: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 132: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 133: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 134: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 135: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 136: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 137: scriptorium.registry.v1.FetchSourcesResponse
+	(*UsageRequest)(nil),              // 138: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 139: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 140: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 141: scriptorium.registry.v1.UsagePart
+	(*TopRequest)(nil),                // 142: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 143: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 144: scriptorium.registry.v1.ScriptRates
+	nil,                               // 145: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 146: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 147: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 148: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 149: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 150: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 151: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 152: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 153: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 154: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 155: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 156: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 157: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 158: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 159: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 160: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 161: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 162: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 163: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 164: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 165: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 166: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 167: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 168: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 169: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 170: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 171: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 172: scriptorium.event.v1.TenantUsage
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	143, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	144, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	145, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	146, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	144, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	146, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	147, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	148, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	149, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	147, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	144, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	147, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	147, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	145, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	143, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	147, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	148, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	149, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	148, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	150, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	150, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	150, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	148, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	146, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	150, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	151, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	152, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	151, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	153, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	153, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	153, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	151, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	154, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	152, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	155, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	148, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	144, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	145, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	147, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	153, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	151, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	147, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	148, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	150, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	156, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	151, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	154, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	152, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	154, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	155, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	153, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	153, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	153, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	156, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	155, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	158, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	156, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	156, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	156, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	159, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	157, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	158, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	144, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	158, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	144, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	158, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	158, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	153, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	160, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	161, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	147, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	161, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	147, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	161, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	161, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	156, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	153, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	159, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	152, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	152, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	152, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	156, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	162, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	155, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	155, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	155, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	160, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	163, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	161, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	162, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	91,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	154, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	90,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	91,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	163, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	92,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	164, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	154, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	165, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	166, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
-	91,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	154, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	148, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
-	102, // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	148, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
-	106, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
-	105, // 84: scriptorium.registry.v1.ListGrantsResponse.subjects:type_name -> scriptorium.registry.v1.PolicySubject
-	102, // 85: scriptorium.registry.v1.PolicySubject.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	148, // 86: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
-	115, // 87: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	114, // 88: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	2,   // 89: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
-	3,   // 90: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
-	114, // 91: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	114, // 92: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	124, // 93: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	29,  // 94: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	155, // 95: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	142, // 96: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	154, // 97: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	154, // 98: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	123, // 99: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	167, // 100: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
-	4,   // 101: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
-	5,   // 102: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
-	115, // 103: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	6,   // 104: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
-	114, // 105: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	120, // 106: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
-	120, // 107: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
-	121, // 108: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
-	122, // 109: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	122, // 110: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	6,   // 111: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
-	164, // 112: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
-	154, // 113: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
-	154, // 114: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
-	164, // 115: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	144, // 116: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	154, // 117: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	128, // 118: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	126, // 119: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	125, // 120: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	29,  // 121: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	161, // 122: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	154, // 123: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	154, // 124: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	154, // 125: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	148, // 126: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	148, // 127: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	164, // 128: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	151, // 129: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	168, // 130: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	151, // 131: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	151, // 132: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	148, // 133: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	148, // 134: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	137, // 135: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	148, // 136: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	169, // 137: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	169, // 138: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	154, // 139: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	141, // 140: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	141, // 141: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	91,  // 142: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	154, // 143: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	154, // 144: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	7,   // 145: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	9,   // 146: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	11,  // 147: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	13,  // 148: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	15,  // 149: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	17,  // 150: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	19,  // 151: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	21,  // 152: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	23,  // 153: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	25,  // 154: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	27,  // 155: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	30,  // 156: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	32,  // 157: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	34,  // 158: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	36,  // 159: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	38,  // 160: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	41,  // 161: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	46,  // 162: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	49,  // 163: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	51,  // 164: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	100, // 165: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	103, // 166: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
-	53,  // 167: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	55,  // 168: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	65,  // 169: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	68,  // 170: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	70,  // 171: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	72,  // 172: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	57,  // 173: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	59,  // 174: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	61,  // 175: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	63,  // 176: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	74,  // 177: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	76,  // 178: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	78,  // 179: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	80,  // 180: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	82,  // 181: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	84,  // 182: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	88,  // 183: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	86,  // 184: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	139, // 185: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	135, // 186: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	93,  // 187: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	95,  // 188: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	97,  // 189: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	99,  // 190: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	116, // 191: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
-	108, // 192: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	110, // 193: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
-	112, // 194: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	118, // 195: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
-	129, // 196: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	131, // 197: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	133, // 198: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	8,   // 199: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	10,  // 200: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	12,  // 201: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	14,  // 202: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	16,  // 203: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	18,  // 204: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	20,  // 205: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	22,  // 206: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	24,  // 207: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	26,  // 208: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	28,  // 209: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	31,  // 210: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	33,  // 211: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	35,  // 212: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	37,  // 213: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	39,  // 214: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	42,  // 215: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	48,  // 216: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	50,  // 217: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	52,  // 218: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	101, // 219: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	104, // 220: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
-	54,  // 221: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	56,  // 222: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	67,  // 223: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	69,  // 224: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	71,  // 225: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	73,  // 226: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	58,  // 227: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	60,  // 228: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	62,  // 229: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	64,  // 230: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	75,  // 231: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	77,  // 232: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	79,  // 233: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	81,  // 234: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	83,  // 235: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	85,  // 236: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	89,  // 237: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	87,  // 238: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	140, // 239: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	136, // 240: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	94,  // 241: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	96,  // 242: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	98,  // 243: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	107, // 244: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	117, // 245: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
-	109, // 246: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	111, // 247: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
-	113, // 248: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	119, // 249: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
-	130, // 250: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	132, // 251: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	134, // 252: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	199, // [199:253] is the sub-list for method output_type
-	145, // [145:199] is the sub-list for method input_type
-	145, // [145:145] is the sub-list for extension type_name
-	145, // [145:145] is the sub-list for extension extendee
-	0,   // [0:145] is the sub-list for field type_name
+	164, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	165, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	94,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	157, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	93,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	94,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	92,  // 72: scriptorium.registry.v1.RecentCallsResponse.calls:type_name -> scriptorium.registry.v1.RecentCall
+	94,  // 73: scriptorium.registry.v1.RecentCallsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	151, // 74: scriptorium.registry.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
+	166, // 75: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	95,  // 76: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	167, // 77: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	157, // 78: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	168, // 79: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	169, // 80: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	94,  // 81: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	157, // 82: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	151, // 83: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	105, // 84: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	151, // 85: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	109, // 86: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
+	108, // 87: scriptorium.registry.v1.ListGrantsResponse.subjects:type_name -> scriptorium.registry.v1.PolicySubject
+	105, // 88: scriptorium.registry.v1.PolicySubject.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	151, // 89: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
+	118, // 90: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	117, // 91: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	2,   // 92: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
+	3,   // 93: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
+	117, // 94: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	117, // 95: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	127, // 96: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	29,  // 97: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	158, // 98: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	145, // 99: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	157, // 100: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	157, // 101: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	126, // 102: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	170, // 103: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	4,   // 104: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
+	5,   // 105: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
+	118, // 106: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	6,   // 107: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
+	117, // 108: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	123, // 109: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
+	123, // 110: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
+	124, // 111: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
+	125, // 112: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	125, // 113: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	6,   // 114: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
+	167, // 115: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	157, // 116: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	157, // 117: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	167, // 118: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	147, // 119: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	157, // 120: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	131, // 121: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	129, // 122: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	128, // 123: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	29,  // 124: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	164, // 125: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	157, // 126: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	157, // 127: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	157, // 128: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	151, // 129: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	151, // 130: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	167, // 131: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	154, // 132: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	171, // 133: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	154, // 134: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	154, // 135: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	151, // 136: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	151, // 137: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	140, // 138: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	151, // 139: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	172, // 140: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	172, // 141: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	157, // 142: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	144, // 143: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	144, // 144: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	94,  // 145: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	157, // 146: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	157, // 147: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 148: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 149: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 150: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 151: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 152: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 153: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 154: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 155: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 156: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 157: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 158: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 159: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 160: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 161: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 162: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 163: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 164: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 165: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 166: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 167: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	103, // 168: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	106, // 169: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
+	53,  // 170: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 171: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 172: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 173: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 174: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 175: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 176: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 177: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 178: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 179: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 180: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 181: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 182: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 183: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 184: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 185: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 186: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	90,  // 187: scriptorium.registry.v1.Registry.RecentCalls:input_type -> scriptorium.registry.v1.RecentCallsRequest
+	86,  // 188: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	142, // 189: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	138, // 190: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	96,  // 191: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	98,  // 192: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	100, // 193: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	102, // 194: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	119, // 195: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	111, // 196: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	113, // 197: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	115, // 198: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	121, // 199: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	132, // 200: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	134, // 201: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	136, // 202: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 203: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 204: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 205: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 206: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 207: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 208: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 209: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 210: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 211: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 212: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 213: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 214: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 215: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 216: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 217: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 218: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 219: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 220: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 221: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 222: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	104, // 223: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	107, // 224: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
+	54,  // 225: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 226: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 227: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 228: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 229: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 230: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 231: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 232: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 233: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 234: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 235: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 236: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 237: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 238: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 239: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 240: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 241: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	91,  // 242: scriptorium.registry.v1.Registry.RecentCalls:output_type -> scriptorium.registry.v1.RecentCallsResponse
+	87,  // 243: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	143, // 244: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	139, // 245: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	97,  // 246: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	99,  // 247: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	101, // 248: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	110, // 249: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	120, // 250: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	112, // 251: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	114, // 252: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	116, // 253: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	122, // 254: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	133, // 255: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	135, // 256: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	137, // 257: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	203, // [203:258] is the sub-list for method output_type
+	148, // [148:203] is the sub-list for method input_type
+	148, // [148:148] is the sub-list for extension type_name
+	148, // [148:148] is the sub-list for extension extendee
+	0,   // [0:148] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -11665,14 +11882,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Value)(nil),
 		(*ImportRequest_Tenant)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[111].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[114].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   136,
+			NumMessages:   139,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

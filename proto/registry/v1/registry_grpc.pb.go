@@ -60,6 +60,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_RecentCalls_FullMethodName       = "/scriptorium.registry.v1.Registry/RecentCalls"
 	Registry_ShadowDiff_FullMethodName        = "/scriptorium.registry.v1.Registry/ShadowDiff"
 	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
@@ -202,6 +203,10 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// RecentCalls collects from agents the records of some calls of a script, for a person who looks for a request to try.
+	// Agents keep few of each script in memory: of those calls that the decision log records, with its masks. It needs the
+	// role read.
+	RecentCalls(ctx context.Context, in *RecentCallsRequest, opts ...grpc.CallOption) (*RecentCallsResponse, error)
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error)
@@ -686,6 +691,16 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
 
+func (c *registryClient) RecentCalls(ctx context.Context, in *RecentCallsRequest, opts ...grpc.CallOption) (*RecentCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecentCallsResponse)
+	err := c.cc.Invoke(ctx, Registry_RecentCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShadowDiffResponse)
@@ -979,6 +994,10 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// RecentCalls collects from agents the records of some calls of a script, for a person who looks for a request to try.
+	// Agents keep few of each script in memory: of those calls that the decision log records, with its masks. It needs the
+	// role read.
+	RecentCalls(context.Context, *RecentCallsRequest) (*RecentCallsResponse, error)
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error)
@@ -1140,6 +1159,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) RecentCalls(context.Context, *RecentCallsRequest) (*RecentCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecentCalls not implemented")
 }
 func (UnimplementedRegistryServer) ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShadowDiff not implemented")
@@ -1854,6 +1876,24 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_RecentCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecentCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).RecentCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_RecentCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).RecentCalls(ctx, req.(*RecentCallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_ShadowDiff_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShadowDiffRequest)
 	if err := dec(in); err != nil {
@@ -2173,6 +2213,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTenants",
 			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
+			MethodName: "RecentCalls",
+			Handler:    _Registry_RecentCalls_Handler,
 		},
 		{
 			MethodName: "ShadowDiff",
