@@ -117,6 +117,7 @@ var asked = []ask{
 	{"top of a tenant", "Top", access.Read, false, one(&registryv1.TopRequest{Tenant: "acme"})},
 	{"usage", "Usage", access.Read, false, one(&registryv1.UsageRequest{Tenant: "acme"})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
+	{"recent calls", "RecentCalls", access.Read, false, one(&registryv1.RecentCallsRequest{Tenant: "acme", Name: secret})},
 	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
 	{"a shadow's differences", "ShadowDiff", access.Read, false, one(&registryv1.ShadowDiffRequest{Tenant: "acme", Name: secret})},
 	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
