@@ -129,8 +129,10 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
 
 .PHONY: console
-console: console/node_modules ## Build the files of the console into console/dist/app (needs Node.js and npm)
-	cd console && rm -rf dist/app src/gen && npm run --silent build
+console: console/node_modules bin/buf ## Build the files of the console into console/dist/app (needs Node.js and npm)
+	rm -rf console/dist/app console/src/gen
+	bin/buf generate --template console/buf.gen.yaml --path proto/registry --path proto/script --path proto/event --path proto/console
+	cd console && npm run --silent build
 
 console/node_modules: console/package-lock.json
 	cd console && npm ci --no-audit --no-fund
@@ -144,7 +146,7 @@ test-short: ## Run the tests of PKG without those that take long, and without th
 # Tests with a Kubernetes API skip without these programs.
 .PHONY: testenv
 testenv:
-	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus promtool helm distribution >/dev/null
+	@go run ./internal/toolcache/build kube-apiserver etcd etcdctl etcdutl nats-server prometheus promtool helm distribution oidcprovider >/dev/null
 
 # How long, or how often, `make soak` does what `make test` does shortly, and to what. BEFORE is the
 # edition that people upgrade from.
@@ -276,7 +278,7 @@ verify-format: bin/golangci-lint
 .PHONY: verify-modules
 verify-modules:
 	@go mod tidy -diff || { echo 'verify: go.mod is not tidy: run `go mod tidy`' >&2; exit 1; }
-	@for module in tools tools/distribution tools/prometheus operator/testenv/kube $(GATEWAYS) sdk/go; do \
+	@for module in tools tools/distribution tools/oidcprovider tools/prometheus operator/testenv/kube $(GATEWAYS) sdk/go; do \
 		go -C $$module mod tidy -diff || { echo "verify: $$module/go.mod is not tidy: run \`go -C $$module mod tidy\`" >&2; exit 1; }; \
 	done
 

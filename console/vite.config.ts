@@ -4,7 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
 export default defineConfig({
-  plugins: [qwikCity(), qwikVite({ client: { outDir: 'dist/app' } })],
-  resolve: { alias: { '~': fileURLToPath(new URL('src', import.meta.url)) } },
-  build: { target: 'es2022' },
+  plugins: [qwikCity(), qwikVite({ client: { outDir: 'dist/app' }, optimizerOptions: { inlineStylesUpToBytes: 0 } })],
+  resolve: {
+    alias: {
+      '~': fileURLToPath(new URL('src', import.meta.url)),
+      // The definitions of what scripts can call, for completion.
+      '~docs': fileURLToPath(new URL('../docs/api', import.meta.url)),
+    },
+  },
+  build: { target: 'es2022', assetsInlineLimit: 0, cssCodeSplit: false },
 });

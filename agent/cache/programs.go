@@ -207,6 +207,11 @@ func (p *Programs) Check(tenant string, k Key, source []byte, in script.Inputs) 
 	return eng.Check(engine.Source{Code: source, Entrypoint: k.Entrypoint, Libraries: in.Libraries, Runtime: in.Runtime})
 }
 
+// Compile returns the program without keeping it: the caller closes it.
+func (p *Programs) Compile(tenant string, k Key, source []byte, in script.Inputs) (engine.Program, error) {
+	return p.compile(tenant, k, source, in)
+}
+
 // Has reports whether the program is compiled and kept.
 func (p *Programs) Has(k Key) bool {
 	p.mu.Lock()

@@ -78,6 +78,7 @@ type Handler interface {
 	Tail(sealed []byte)
 	Recall(sealed []byte)
 	Query(sealed []byte)
+	Content(sealed []byte)
 	// Lost says that messages were lost on the way.
 	Lost()
 	// Connected says that the connection is there, anew or again, or is gone.
@@ -194,6 +195,9 @@ type Config struct {
 	// Query, if not nil, is called from one goroutine for each query of the registry that names this
 	// agent. A query may be old, or may come again. Query returns at once.
 	Query func(*eventv1.Query)
+	// Content, if not nil, is called from the same goroutine for each part of what belongs to a query of
+	// this agent. It comes before the query, and may be old, or come again. Content returns at once.
+	Content func(*eventv1.QueryContent)
 
 	// Tracer makes the spans of activations; nil for none. About TracedAgents agents of all that follow
 	// the same tenants trace one; DefaultTracedAgents if 0. Traced, if not nil, is called for what is
@@ -367,6 +371,8 @@ func (f *Follower) takeIn(now time.Time) {
 			f.recall(now, m.recall)
 		case m.query != nil:
 			f.query(m.query)
+		case m.content != nil:
+			f.content(m.content)
 		case !f.machine.ofAnotherFleet("roll call", *m.rollCall):
 			f.status.called(now)
 		}

@@ -42,6 +42,7 @@ type message struct {
 	tail     *Tail
 	recall   *Recall
 	query    *eventv1.Query
+	content  *eventv1.QueryContent
 }
 
 func (b *inbox) init(open opener, refusals *refusals) {
@@ -100,6 +101,15 @@ func (b *inbox) Query(data []byte) {
 		return
 	}
 	b.add(message{query: q}, len(data))
+}
+
+func (b *inbox) Content(data []byte) {
+	c, err := b.open.content(data)
+	if err != nil {
+		b.refusals.note("query's content", err)
+		return
+	}
+	b.add(message{content: c}, len(data))
 }
 
 func (b *inbox) Lost() {

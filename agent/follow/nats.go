@@ -97,7 +97,7 @@ func (n *NATS) Subscribe(ctx context.Context, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("set up the connection to NATS at %s: %w", strings.Join(n.URLs, ","), err)
 	}
-	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail(), n.Subjects.Recall(), n.Subjects.Query()} {
+	for _, subject := range []string{n.Subjects.Feed(n.Group), n.Subjects.RollCall(), n.Subjects.Tail(), n.Subjects.Recall(), n.Subjects.Content(n.Agent), n.Subjects.Query()} {
 		sub, err := conn.Subscribe(subject, func(m *nats.Msg) { n.deliver(h, m) })
 		if err != nil {
 			conn.Close()
@@ -158,6 +158,8 @@ func (n *NATS) deliver(h Handler, m *nats.Msg) {
 		h.Recall(m.Data)
 	case n.Subjects.Query():
 		h.Query(m.Data)
+	case n.Subjects.Content(n.Agent):
+		h.Content(m.Data)
 	}
 }
 

@@ -32,3 +32,26 @@ func (f *Follower) query(q *eventv1.Query) {
 	}
 	f.cfg.Query(q)
 }
+
+// content opens a QueryContent.
+func (o *opener) content(data []byte) (*eventv1.QueryContent, error) {
+	var m eventv1.QueryContent
+	if _, err := o.trusted.Open(data, &m); err != nil {
+		return nil, refusalOf(data, err)
+	}
+	if id := len(m.GetId()); id == 0 || id > maxQueryID || len(m.GetData()) == 0 {
+		return nil, refuse(refusedMalformed, "a query's content has an id of %d bytes and %d bytes of data", id, len(m.GetData()))
+	}
+	return &m, nil
+}
+
+// content passes on what is for this agent.
+func (f *Follower) content(m *eventv1.QueryContent) {
+	if f.cfg.Content == nil || f.machine.ofAnotherFleet("query's content", m.GetFleet()) || m.GetAgent() != f.cfg.Agent {
+		return
+	}
+	f.cfg.Content(m)
+}
+
+// Incarnation returns what the agent's status names since its start.
+func (f *Follower) Incarnation() string { return f.status.base.GetIncarnation() }

@@ -124,8 +124,8 @@ func some(all iter.Seq[script.Name]) []string {
 // ranAtTheEnd returns the scripts that the marks stand for, with their revisions: those
 // that are live, and those of the last change, which may not be. Of those that have the
 // same source, which was being compiled, it returns one: what becomes of it becomes of
-// all. trial reports whether a script's test ran, which is no call of that script. t.mu is
-// held.
+// all. trial reports whether a script's test ran, which is no call of that script, or a script that
+// is not published. t.mu is held.
 func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) (running map[script.Name]script.Revision, trial bool) {
 	running = map[script.Name]script.Revision{}
 	compiled := map[link.Mark]*script.Release{}
@@ -143,6 +143,7 @@ func (t *tenant) ranAtTheEnd(marks map[link.Mark]bool) (running map[script.Name]
 	if len(marks) == 0 {
 		return running, false
 	}
+	trial = marks[link.MarkUnpublished()]
 	for r := range t.pool.cfg.Node.Table.All() {
 		if r.Name.Tenant == t.name {
 			release := r.Script()

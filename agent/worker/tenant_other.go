@@ -9,7 +9,9 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/profile"
+	"github.com/scriptorium-dev/scriptorium/agent/tryout"
 	"github.com/scriptorium-dev/scriptorium/engine"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -36,8 +38,8 @@ func (t *tenant) start() {
 	t.pool.cfg.Log.Error("a tenant asks for a process of its own, which this agent cannot give: its calls are refused", "tenant", t.name, "system", runtime.GOOS)
 }
 
-func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, *engine.Used, bool) (ran bool, err error) {
-	return false, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
+func (t *tenant) execute(context.Context, *gateway.Call, *gateway.Reply, *engine.Used, bool) (course, error) {
+	return notRun, script.Errorf(script.Unavailable, "tenant", "tenant %s asks for a process of its own, which an agent on %s cannot give: run the agent on Linux, or set the tenant's isolation to %s",
 		t.name, runtime.GOOS, script.IsolationShared)
 }
 
@@ -58,5 +60,9 @@ func (*tenant) lag() (script.Revision, bool) { return 0, true } // nothing of it
 func (*tenant) serves() bool                 { return false }
 func (*tenant) profile(context.Context, profile.Spec, <-chan struct{}) (*Profile, error) {
 	return nil, nil
+}
+func (t *tenant) tryOut(ctx context.Context, _ *eventv1.TryScript) (*tryout.Answer, error) {
+	_, err := t.execute(ctx, nil, nil, nil, true)
+	return nil, err
 }
 func (t *tenant) status() Status { return Status{Tenant: t.name} }

@@ -20,7 +20,9 @@ type decoder struct {
 	file   string
 	dir    string
 	lines  []string
-	bytes  int // of texts in JSON values
+	alone  bool   // it names no files
+	given  []byte // the source; nil if the manifest has it
+	bytes  int    // of texts in JSON values
 	faults []*Error
 }
 

@@ -31,6 +31,27 @@ func Parse(name string, data []byte, dir string) ([]Manifest, error) {
 	return manifests, errors.Join(append(d.sorted(), doubled...)...)
 }
 
+// ParseAlone reads one manifest that names no files: it is what a person types where there are none. name stands for the text
+// in errors. If source is not nil, it is the source, and the manifest must have none.
+func ParseAlone(name string, data, source []byte) (Manifest, error) {
+	if len(data) > MaxFileBytes {
+		return Manifest{}, &Error{File: name, Message: fmt.Sprintf("is larger than %d bytes", MaxFileBytes)}
+	}
+	d, data, err := newDecoder(name, data, "")
+	if err != nil {
+		return Manifest{}, err
+	}
+	d.alone, d.given = true, source
+	manifests := d.documents(data)
+	if len(d.faults) == 0 && len(manifests) != 1 {
+		d.faults = append(d.faults, &Error{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("has %d manifests, want one", len(manifests))})
+	}
+	if len(d.faults) > 0 {
+		return Manifest{}, errors.Join(d.sorted()...)
+	}
+	return manifests[0], nil
+}
+
 // newDecoder returns one for the file, and its text as YAML.
 func newDecoder(name string, data []byte, dir string) (*decoder, []byte, error) {
 	if err := checkText(name, data); err != nil {

@@ -26,6 +26,14 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 		}
 		field, n = "spec."+name, fields[name]
 	}
+	if d.given != nil {
+		d.givenSource(spec, n, field, m)
+		return
+	}
+	if n == nil && d.alone {
+		d.fault(spec, "spec.source", "is missing: add one of source (plain text), artifact (oci://…) and script (base64)")
+		return
+	}
 	if n == nil {
 		d.fault(spec, "spec.source", "is missing: add one of source (plain text), sourceFile (a file beside the manifest), artifact (a module or bundle) and script (base64)")
 		return
@@ -59,9 +67,23 @@ func (d *decoder) source(spec *yaml.Node, fields map[string]*yaml.Node, m *Manif
 	d.checkSource(n, field, m)
 }
 
+// givenSource takes the source that stands beside the manifest, unless the manifest has one, too.
+func (d *decoder) givenSource(spec, n *yaml.Node, field string, m *Manifest) {
+	if n != nil {
+		d.fault(n, field, "the source stands beside this manifest: remove the field")
+		return
+	}
+	m.Source, m.at = d.given, place{line: spec.Line, column: spec.Column}
+	d.checkSource(spec, "spec.source", m)
+}
+
 // readBeside reads a file that n names, which is in the folder of d or below it; name says what
 // to name. The folder is opened as a root, so that no symbolic link leads out of it.
 func (d *decoder) readBeside(n *yaml.Node, field, path, name string) ([]byte, bool) {
+	if d.alone {
+		d.fault(n, field, "names a file, and there are none here: put the text of %.80q into spec.source", path)
+		return nil, false
+	}
 	if !filepath.IsLocal(filepath.FromSlash(path)) || strings.Contains("/"+path+"/", "/../") {
 		d.fault(n, field, "%.200q is not inside the manifest's folder: name %s", path, name)
 		return nil, false

@@ -1,4 +1,5 @@
-// The content security policy allows no inline scripts. This moves those that Qwik writes into pages to files.
+// The content security policy allows no inline scripts and styles. This moves the scripts that Qwik writes into pages to
+// files, and removes its style, which is about view transitions that the console does not have.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ for (const name of readdirSync(out, { recursive: true }).filter((name) => name.e
     writeFileSync(join(scripts, file), code);
     return `<script${attributes} src="/assets/${file}"></script>`;
   });
-  writeFileSync(join(out, name), moved);
+  writeFileSync(join(out, name), moved.replace(/<style[^>]*>[\s\S]*?<\/style>/g, ''));
 }
 for (const unused of ['sitemap.xml', 'q-manifest.json', 'service-worker.js', 'qwik-prefetch-service-worker.js']) {
   rmSync(join(out, unused), { force: true });

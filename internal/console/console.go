@@ -4,41 +4,145 @@
 package console
 
 import (
+	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
 )
 
 // Config is what a console needs.
 type Config struct {
-	// Registry is a connection without credentials per call.
-	Registry grpc.ClientConnInterface
-	// Plaintext says that the connection to the registry is not encrypted, and may have tokens nevertheless.
+	// Dial returns another connection to the registry, without credentials per call.
+	Dial func() (*grpc.ClientConn, error)
+	// Plaintext says that the connections to the registry are not encrypted, and may have tokens nevertheless.
 	Plaintext bool
 	// Assets are the files of the web application, with index.html for each page.
 	Assets fs.FS
-	// Code, if not empty, signs in without a token: it stands for the identity of the connection itself. It works once.
-	Code string
-	// Secure says that the browser's connection is encrypted. Else the console is for this machine alone.
+	// Announce, if not nil, shows a code to whoever runs the console. The code signs in once, without a token, as whom the
+	// registry takes the connection itself for. Then there is another one.
+	Announce func(code string)
+	// Own are the credentials per call of who signs in with a code; nil for none.
+	Own credentials.PerRPCCredentials
+	// Provider is where people sign in, besides.
+	Provider Provider
+	// Modes selects what happens if others can read the provider's secret.
+	Modes tlsfiles.Modes
+	// URL is where browsers find the console, such as https://console.example; empty: as Secure and Address say.
+	URL string
+	// Secure says that the browser's connection is encrypted. Else, and without a URL with https, the console is for this
+	// machine alone.
 	Secure bool
-	Clock  func() time.Time
-	Log    *slog.Logger
+	// Address is the host:port that the console listens on.
+	Address string
+	Clock   func() time.Time
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
 }
 
-// New returns the console.
-func New(cfg Config) http.Handler {
-	s := newSessions(cfg.Clock)
-	signIn := &signIn{cfg: cfg, sessions: s}
-	mux := http.NewServeMux()
-	mux.Handle("POST /session", http.HandlerFunc(signIn.begin))
-	mux.Handle("GET /session", http.HandlerFunc(signIn.show))
-	mux.Handle("DELETE /session", http.HandlerFunc(signIn.end))
-	for path, handler := range services(cfg.Registry) {
-		mux.Handle(path, s.require(handler))
+// Console is a handler for all that browsers ask. Close ends it.
+type Console struct {
+	http.Handler
+
+	cfg      Config
+	site     site
+	sessions *sessions
+	registry *pool
+	metrics  *metrics
+	log      *slog.Logger
+
+	draining context.Context // ends when streams are to
+	drain    context.CancelFunc
+	conns    []io.Closer
+}
+
+// New returns a console that has not asked the registry yet.
+func New(cfg Config) (*Console, error) {
+	at, err := newSite(cfg)
+	if err != nil {
+		return nil, err
 	}
+	provider, err := newProvider(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{cfg: cfg, site: at, sessions: newSessions(cfg.Clock, at.cookies), log: cfg.Log}
+	if c.metrics, err = newMetrics(cfg.Metrics, c.sessions); err != nil {
+		return nil, err
+	}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.draining, c.drain = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	newSignIn(c, provider).route(mux)
+	for _, methods := range []map[string]http.Handler{c.services(), manifests()} {
+		for path, handler := range methods {
+			mux.Handle("POST "+path, c.require(handler))
+		}
+	}
+	mux.HandleFunc("POST /", unknownMethod)
 	mux.Handle("GET /", serveFiles(cfg.Assets))
-	return headers(cfg.Secure, http.NewCrossOriginProtection().Handler(mux))
+	c.Handler = at.guard(c.metrics, mux)
+	return c, nil
+}
+
+// connect makes the connections to the registry.
+func (c *Console) connect() error {
+	c.registry = &pool{}
+	dial := func() (*grpc.ClientConn, error) {
+		conn, err := c.cfg.Dial()
+		if err == nil {
+			c.conns = append(c.conns, conn)
+		}
+		return conn, err
+	}
+	calls, err := dial()
+	if err != nil {
+		return err
+	}
+	c.registry.calls = calls
+	for i := range c.registry.streams {
+		if c.registry.streams[i], err = dial(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run ends the sessions that are over, until ctx is done.
+func (c *Console) Run(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.sessions.sweep()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Drain ends all streams.
+func (c *Console) Drain() { c.drain() }
+
+// Close drains, and closes the connections to the registry.
+func (c *Console) Close() error {
+	if c.drain != nil {
+		c.drain()
+	}
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
 }

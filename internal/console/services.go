@@ -5,90 +5,121 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// maxMessage is how large a request of a browser may be.
-const maxMessage = 8 << 20
+// Bounds of one call.
+const (
+	maxMessage   = 4 << 20 // as the registry has it
+	unaryTimeout = 2 * time.Minute
+)
 
 // services returns a handler for each method of the registry's service for people that is unary, or has a stream of answers.
 // A browser cannot send a stream.
-func services(registry grpc.ClientConnInterface) map[string]http.Handler {
+func (c *Console) services() map[string]http.Handler {
 	handlers := map[string]http.Handler{}
 	service := registryv1.File_proto_registry_v1_registry_proto.Services().ByName("Registry")
 	methods := service.Methods()
 	for i := range methods.Len() {
 		m := methods.Get(i)
-		path := "/" + string(service.FullName()) + "/" + string(m.Name())
 		if m.IsStreamingClient() {
 			continue
 		}
-		handlers[path] = handler(registry, path, m)
+		path := "/" + string(service.FullName()) + "/" + string(m.Name())
+		handlers[path] = c.method(path, m)
 	}
 	return handlers
 }
 
-func handler(registry grpc.ClientConnInterface, path string, m protoreflect.MethodDescriptor) http.Handler {
-	options := []connect.HandlerOption{
-		connect.WithSchema(m),
-		connect.WithReadMaxBytes(maxMessage),
-		connect.WithRequestInitializer(func(_ connect.Spec, message any) error {
-			if d, ok := message.(*dynamicpb.Message); ok {
-				*d = *dynamicpb.NewMessage(m.Input())
-			}
-			return nil
-		}),
-	}
-	if !m.IsStreamingServer() {
-		return connect.NewUnaryHandler(path, func(ctx context.Context, r *connect.Request[dynamicpb.Message]) (*connect.Response[dynamicpb.Message], error) {
-			answer := dynamicpb.NewMessage(m.Output())
-			if err := registry.Invoke(outgoing(ctx), path, proto.Message(r.Msg), proto.Message(answer), callOptions(ctx)...); err != nil {
-				return nil, connectError(err)
-			}
-			return connect.NewResponse(answer), nil
+// method passes the calls of a method on, as the bytes that they are.
+func (c *Console) method(path string, m protoreflect.MethodDescriptor) http.Handler {
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithOptions(codecs(m)...)}
+	if m.IsStreamingServer() {
+		return connect.NewServerStreamHandler(path, func(ctx context.Context, r *connect.Request[frame], to *connect.ServerStream[frame]) error {
+			return c.failed(ctx, passStream(ctx, c.registry, path, r.Msg, to))
 		}, options...)
 	}
-	return connect.NewServerStreamHandler(path, func(ctx context.Context, r *connect.Request[dynamicpb.Message], to *connect.ServerStream[dynamicpb.Message]) error {
-		stream, err := registry.NewStream(outgoing(ctx), &grpc.StreamDesc{ServerStreams: true}, path, callOptions(ctx)...)
-		if err != nil {
-			return connectError(err)
+	return connect.NewUnaryHandler(path, func(ctx context.Context, r *connect.Request[frame]) (*connect.Response[frame], error) {
+		ctx, cancel := context.WithTimeout(ctx, unaryTimeout)
+		defer cancel()
+		answer := new(frame)
+		if err := c.registry.calls.Invoke(outgoing(ctx), path, r.Msg, answer, callOptions(ctx)...); err != nil {
+			return nil, c.failed(ctx, err)
 		}
-		if err := errors.Join(stream.SendMsg(proto.Message(r.Msg)), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
-			return connectError(err)
-		}
-		for {
-			answer := dynamicpb.NewMessage(m.Output())
-			switch err := stream.RecvMsg(proto.Message(answer)); {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil:
-				return connectError(err)
-			}
-			if err := to.Send(answer); err != nil {
-				return err
-			}
-		}
+		return connect.NewResponse(answer), nil
 	}, options...)
+}
+
+func passStream(ctx context.Context, registry *pool, path string, request *frame, to *connect.ServerStream[frame]) error {
+	conn, release, err := registry.acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the registry's side, too, if the browser takes no more
+	stream, err := conn.NewStream(outgoing(ctx), &grpc.StreamDesc{ServerStreams: true}, path, callOptions(ctx)...)
+	if err != nil {
+		return err
+	}
+	// io.EOF means that the stream has ended: RecvMsg says why.
+	if err := errors.Join(stream.SendMsg(request), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for {
+		answer := new(frame)
+		switch err := stream.RecvMsg(answer); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := to.Send(answer); err != nil {
+			return err
+		}
+	}
+}
+
+// failed says why a call failed. The session is over if its credentials are: the registry itself says PERMISSION_DENIED.
+func (c *Console) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if why := context.Cause(ctx); why != nil && script.KindOf(why) != script.Internal && errors.Is(ctx.Err(), context.Canceled) {
+		return failure(why)
+	}
+	if status.Code(err) == codes.Unauthenticated {
+		if s := fromContext(ctx); s != nil {
+			c.sessions.finish(s)
+		}
+		return failure(errNoSession)
+	}
+	if _, ok := errors.AsType[*script.Error](err); ok {
+		return failure(err)
+	}
+	return connectError(err)
 }
 
 // outgoing returns the context of a call to the registry, which has nothing of the browser's headers.
 func outgoing(ctx context.Context) context.Context { return metadata.NewOutgoingContext(ctx, nil) }
 
-// callOptions are the credentials of the session.
+// callOptions pass bytes on, with the credentials of the session.
 func callOptions(ctx context.Context) []grpc.CallOption {
-	if s, _ := ctx.Value(sessionKey{}).(*session); s != nil && s.credential != nil {
-		return []grpc.CallOption{grpc.PerRPCCredentials(s.credential)}
+	options := []grpc.CallOption{grpc.ForceCodec(bytesCodec{}), grpc.MaxCallRecvMsgSize(maxAnswer)}
+	if s := fromContext(ctx); s != nil && s.credential != nil {
+		options = append(options, grpc.PerRPCCredentials(s.credential))
 	}
-	return nil
+	return options
 }
 
 // connectError is the registry's error, with its details.

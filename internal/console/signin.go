@@ -2,13 +2,14 @@ package console
 
 import (
 	"context"
-	"crypto/subtle"
+	"crypto/rand"
 	"encoding/json"
+	"mime"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -16,115 +17,214 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/proto/bearer"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 const (
-	maxSecret     = 16 << 10
-	checkTimeout  = 10 * time.Second
-	maxWrongCodes = 10
+	maxSecret    = 16 << 10
+	checkTimeout = 10 * time.Second
 )
 
 // signIn begins and ends sessions.
 type signIn struct {
-	cfg      Config
-	sessions *sessions
+	*Console
 
-	mu    sync.Mutex
-	wrong int // codes
-	spent bool
+	code     *code
+	attempts *attempts
+	oidc     *oidcLogin // nil for none
+}
+
+func newSignIn(c *Console, p *provider) *signIn {
+	s := &signIn{Console: c, code: newCode(c.cfg.Announce), attempts: newAttempts(c.cfg.Clock)}
+	if p != nil {
+		s.oidc = newOIDCLogin(s, p)
+	}
+	return s
+}
+
+// route adds the ways to sign in and out.
+func (s *signIn) route(mux *http.ServeMux) {
+	mux.HandleFunc("POST /session", s.begin)
+	mux.HandleFunc("GET /session", s.show)
+	mux.HandleFunc("DELETE /session", s.end)
+	if s.oidc != nil {
+		mux.HandleFunc("GET "+startPath, s.oidc.start)
+		mux.HandleFunc("GET "+callbackPath, s.oidc.callback)
+	}
 }
 
 // begin signs in with a token of the registry, or with the code that the console printed.
 func (s *signIn) begin(w http.ResponseWriter, r *http.Request) {
+	way, who, err := s.identify(w, r)
+	if err == nil {
+		err = s.start(w, r, who)
+	}
+	if way != "" {
+		s.metrics.signedIn(way, err == nil)
+		s.note(r, way, who.caller, err)
+	}
+	if err != nil {
+		refuseSignIn(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// start begins a session in place of the one that the browser had.
+func (s *signIn) start(w http.ResponseWriter, r *http.Request, who identity) error {
+	cookie, err := s.sessions.begin(who)
+	if err != nil {
+		return err
+	}
+	if old := s.sessions.find(r, false); old != nil {
+		s.sessions.finish(old)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.SetCookie(w, cookie)
+	return nil
+}
+
+// note logs who has signed in, or has failed to, and from where: never with what.
+func (s *signIn) note(r *http.Request, way, caller string, err error) {
+	if err != nil {
+		s.log.Warn("a sign-in to the console was refused", "way", way, "peer", r.RemoteAddr, "error", err)
+		return
+	}
+	s.log.Info("somebody signed in to the console", "caller", caller, "way", way, "peer", r.RemoteAddr)
+}
+
+// identify returns whom the secret in the request's body stands for, and which way of signing in that is; "" if there is none.
+func (s *signIn) identify(w http.ResponseWriter, r *http.Request) (way string, who identity, err error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return "", who, script.Errorf(script.Invalid, "Content-Type", "want application/json")
+	}
 	var request struct {
 		Token string `json:"token"`
 		Code  string `json:"code"`
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSecret)).Decode(&request); err != nil {
-		refuse(w, http.StatusBadRequest, "want JSON with a token or a code")
-		return
+		return "", who, script.Errorf(script.Invalid, "", "want JSON with a token or a code, of %d bytes at most", maxSecret)
 	}
 	request.Token, request.Code = strings.TrimSpace(request.Token), strings.TrimSpace(request.Code)
-	var credential credentials.PerRPCCredentials
-	switch {
-	case request.Code != "":
-		if !s.redeem(request.Code) {
-			refuse(w, http.StatusUnauthorized, "this is not the code that the console printed, or it was used before: start the console again for a new one")
-			return
-		}
-	case request.Token != "":
-		credential = bearer.Credentials(func() (string, error) { return request.Token, nil }, s.cfg.Plaintext)
-	default:
-		refuse(w, http.StatusBadRequest, "give a token or a code")
-		return
+	if (request.Token == "") == (request.Code == "") {
+		return "", who, script.Errorf(script.Invalid, "", "give a token or a code")
 	}
-	if err := s.check(r.Context(), credential); err != nil {
-		code := http.StatusBadGateway
-		if status.Code(err) == codes.Unauthenticated {
-			code = http.StatusUnauthorized
-		}
-		refuse(w, code, status.Convert(err).Message())
-		return
+	way = "token"
+	if request.Code != "" {
+		way = "code"
 	}
-	if old := s.sessions.find(r); old != nil {
-		s.sessions.end(old)
+	done, err := s.attempts.begin(r)
+	if err != nil {
+		s.metrics.refused("too_many_attempts")
+		return way, who, err
 	}
-	http.SetCookie(w, s.sessions.begin(credential))
-	w.WriteHeader(http.StatusNoContent)
+	if way == "code" {
+		who, err = s.byCode(r.Context(), request.Code)
+	} else {
+		who, err = s.byToken(r.Context(), request.Token)
+	}
+	done(err == nil || script.KindOf(err) == script.Unavailable)
+	return way, who, err
 }
 
-// check asks the registry whether it knows the caller: who may see nothing gets an empty list.
-func (s *signIn) check(ctx context.Context, credential credentials.PerRPCCredentials) error {
+func (s *signIn) byCode(ctx context.Context, typed string) (identity, error) {
+	if !s.code.redeem(typed) {
+		return identity{}, script.Errorf(script.Denied, "code", "this is not the code that the console printed last, or it was used before: look for the newest one where the console runs")
+	}
+	who, err := s.check(ctx, s.cfg.Own)
+	who.until = time.Time{} // whoever runs the console renews its certificate and token
+	return who, err
+}
+
+func (s *signIn) byToken(ctx context.Context, token string) (identity, error) {
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return identity{}, script.Errorf(script.Invalid, "token", "has characters that no token has: paste it anew")
+	}
+	return s.knows(ctx, s.bearer(token))
+}
+
+// knows is check for a credential that the browser has brought. A registry that takes anything for a credential takes it for
+// whom the console itself is.
+func (s *signIn) knows(ctx context.Context, credential credentials.PerRPCCredentials) (identity, error) {
+	if _, err := s.check(ctx, s.bearer(rand.Text())); err == nil {
+		return identity{}, script.Errorf(script.Denied, "token", "the registry has no access policy, so it knows no tokens: sign in with the code that the console printed, or start registryd with --access-policy")
+	} else if script.KindOf(err) != script.Denied {
+		return identity{}, err
+	}
+	return s.check(ctx, credential)
+}
+
+func (s *signIn) bearer(token string) credentials.PerRPCCredentials {
+	return bearer.Credentials(func() (string, error) { return token, nil }, s.cfg.Plaintext)
+}
+
+// check asks the registry who that is.
+func (c *Console) check(ctx context.Context, credential credentials.PerRPCCredentials) (identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var options []grpc.CallOption
 	if credential != nil {
 		options = append(options, grpc.PerRPCCredentials(credential))
 	}
-	_, err := registryv1.NewRegistryClient(s.cfg.Registry).ListTenants(ctx, &registryv1.ListTenantsRequest{}, options...)
-	if status.Code(err) == codes.PermissionDenied {
-		return nil // the registry knows who asks
+	answer, err := registryv1.NewRegistryClient(c.registry.calls).Check(outgoing(ctx), &registryv1.CheckRequest{}, options...)
+	if err != nil {
+		return identity{}, fromRegistry(err)
 	}
-	return err
-}
-
-// redeem reports whether the code is right. It is good once, and for a few guesses.
-func (s *signIn) redeem(code string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cfg.Code == "" || s.spent || s.wrong >= maxWrongCodes {
-		return false
+	who := identity{caller: answer.GetCaller(), credential: credential}
+	if answer.GetExpires() != nil {
+		who.until = answer.GetExpires().AsTime()
 	}
-	if subtle.ConstantTimeCompare([]byte(code), []byte(s.cfg.Code)) != 1 {
-		s.wrong++
-		return false
-	}
-	s.spent = true
-	return true
+	return who, nil
 }
 
 // show says whether the browser is signed in, and how it can sign in.
 func (s *signIn) show(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(map[string]bool{ //nolint:errcheck // the browser is gone
-		"signedIn": s.sessions.find(r) != nil,
-		"code":     s.cfg.Code != "",
-	})
+	found := s.sessions.find(r, false)
+	answer := map[string]any{"signedIn": found != nil, "code": s.cfg.Announce != nil, "oidc": s.oidc != nil}
+	if s.oidc != nil {
+		if why := s.oidc.failed(w, r); why != "" {
+			answer["failure"] = why
+		}
+	}
+	if found != nil {
+		answer["caller"] = found.caller
+	}
+	writeJSON(w, http.StatusOK, answer)
 }
 
 // end signs out.
 func (s *signIn) end(w http.ResponseWriter, r *http.Request) {
-	if found := s.sessions.find(r); found != nil {
-		s.sessions.end(found)
+	if found := s.sessions.find(r, false); found != nil {
+		s.sessions.finish(found)
+		s.log.Info("somebody signed out of the console", "caller", found.caller, "peer", r.RemoteAddr)
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	w.Header().Set("Cache-Control", "no-store")
+	http.SetCookie(w, s.site.gone(sessionCookie, http.SameSiteStrictMode))
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// refuse answers with an error.
-func refuse(w http.ResponseWriter, code int, message string) {
+func writeJSON(w http.ResponseWriter, status int, answer any) {
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]string{"error": message}) //nolint:errcheck // the browser is gone
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the browser is gone
+}
+
+// refuseSignIn answers that a sign-in failed: who is not known is unauthenticated.
+func refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
+	code := connect.Code(0)
+	if script.KindOf(err) == script.Denied {
+		code = connect.CodeUnauthenticated
+	}
+	refuse(w, r, failureAs(code, err))
+}
+
+// fromRegistry is the registry's error for people. If there was none, the registry cannot be reached.
+func fromRegistry(err error) error {
+	if len(status.Convert(err).Details()) > 0 || status.Code(err) != codes.Unavailable {
+		return wire.FromStatus(err)
+	}
+	return script.Errorf(script.Unavailable, "", "the console cannot reach the registry: try again, and look at --registry and the log of the console (%w)", err)
 }

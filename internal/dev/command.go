@@ -13,6 +13,9 @@ import (
 // DefaultState is the state folder; scriptctl looks for the registry in it.
 const DefaultState = ".scriptorium"
 
+// DefaultConsole is where the console is. If something else is there, it takes a free port.
+const DefaultConsole = "127.0.0.1:7080"
+
 // DefaultScripts is the folder of manifests that `make run` makes: a copy of the examples.
 const DefaultScripts = "my-scripts"
 
@@ -33,6 +36,9 @@ and then watches the folder, without its subfolders:
   faulty    dev rejects a script that does not compile, and prints the line
   removed   dev deletes the script
 
+The console, a web application for the scripts, runs on loopback. dev prints its address
+and a code to sign in with. A code works once, then dev prints another.
+
 Saving a manifest applies all of it. This ends a pin, and all else that you set by
 hand.
 
@@ -52,6 +58,7 @@ The next start continues with what is in the state folder.`,
 	flags.StringVar(&cfg.Scripts, "scripts", DefaultScripts, "folder of manifests")
 	flags.StringVar(&cfg.State, "state", DefaultState, "folder that everything is kept in")
 	flags.IntVar(&cfg.Agents, "agents", 3, "how many agents there are")
+	flags.StringVar(&cfg.Console, "console", DefaultConsole, "loopback host:port of the console, the web application; none when empty")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask, as for registryd --gates")
 	cfg.Artifacts.AddFlags(flags)
 	cfg.Debug.AddFlags(flags)

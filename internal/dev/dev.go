@@ -31,6 +31,7 @@ type Config struct {
 	State     string // folder that everything is kept in
 	Agents    int
 	Gates     string              // file, as for registryd --gates; "" for none
+	Console   string              // loopback host:port of the console; "" for none
 	Artifacts registryd.Artifacts // that publishes may name
 	Workers   []string            // see local.WithWorkers
 	Out       io.Writer
@@ -86,9 +87,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return ignoreDone(ctx, err)
 	}
+	web, err := startConsole(ctx, cfg, stack.RegistryTarget())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, web.stop(context.WithoutCancel(ctx))) }()
 	silence()
 	fleet.printTroubles(cfg.Out)
-	banner(cfg, stack, fleet)
+	banner(cfg, stack, fleet, web)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return scripts.watch(ctx) })
 	g.Go(func() error { return announce(ctx, cfg, client, fleet) })
@@ -160,7 +166,7 @@ func announce(ctx context.Context, cfg Config, client *registryclient.Client, st
 }
 
 // banner says in at most ten lines what runs and what to try.
-func banner(cfg Config, stack *local.Stack, fleet *overview) {
+func banner(cfg Config, stack *local.Stack, fleet *overview, web *webConsole) {
 	live := 0
 	for name := range fleet.scripts {
 		if s := fleet.scripts[name]; s.Converged || s.Release.Candidate != nil && s.Active == fleet.connected {
@@ -176,6 +182,9 @@ func banner(cfg Config, stack *local.Stack, fleet *overview) {
 	}
 	fmt.Fprintf(cfg.Out, "  agents    %s\n", agents)
 	fmt.Fprintf(cfg.Out, "  scripts   %d of %d live on every agent; save a manifest in %s to add or change one\n", live, len(fleet.scripts), cfg.Scripts)
+	if web != nil {
+		fmt.Fprintf(cfg.Out, "  console   %s; sign in with the code %s\n", web.URL(), web.firstCode())
+	}
 	for i, line := range suggestions(cfg, stack, fleet) {
 		label := ""
 		if i == 0 {

@@ -39,6 +39,9 @@ begins with --insecure, and registryd logs it.
 and Rego bundles from when a publish names one (artifact: oci://…). Nobody else can have
 registryd call an address.
 
+--console serves the console, a web application, to people whom the access policy knows.
+It uses TLS unless the address is loopback, for a proxy on the same machine.
+
 registryd serves the fleet that somebody founded at its etcd prefix with
 'registryd init'. Without a fleet it refuses all calls and says so; it looks for one
 every second.
@@ -76,6 +79,7 @@ Every flag can be set by the environment variable behind it.`,
 	flags.DurationVar(&cfg.CollectInterval, "collect-interval", 10*time.Minute, "time between two collections of what nothing needs any more")
 	flags.StringVar(&cfg.Gates, "gates", "", "`file` of the sources that steps of rollouts may ask: each a Prometheus or a webhook, and the tenants that may use it")
 	cfg.Artifacts.AddFlags(flags)
+	cfg.Console.addFlags(flags)
 	cfg.Security.addFlags(flags)
 	cfg.Debug.AddFlags(flags)
 	options.AddFlags(flags)

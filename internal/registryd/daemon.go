@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scriptorium-dev/scriptorium/engine"
+	"github.com/scriptorium-dev/scriptorium/internal/console"
 	"github.com/scriptorium-dev/scriptorium/internal/debugsock"
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tracing"
@@ -59,6 +60,8 @@ type Config struct {
 	Gates string
 	// Artifacts says where sources may be fetched from.
 	Artifacts Artifacts
+	// Console says where the web application is served.
+	Console Console
 	// AuditRetention, TombstoneRetention and CollectInterval are about what is kept.
 	AuditRetention, TombstoneRetention, CollectInterval time.Duration
 
@@ -98,9 +101,10 @@ type Daemon struct {
 	// sessions are those that agents report in.
 	sessions *session.Sessions
 
-	server *rpc.Server
-	admin  *obs.Admin
-	addrs  []net.Addr
+	server  *rpc.Server
+	admin   *obs.Admin
+	console *console.Server // nil for none
+	addrs   []net.Addr
 
 	adminAddr net.Addr
 	draining  atomic.Bool
@@ -154,6 +158,9 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := cfg.Console.site(cfg.Security); cfg.Console.Listen != "" && err != nil {
+		return nil, err
+	}
 	gates, err := openGates(cfg.Gates, cfg.Security.modes(), cfg.Log)
 	if err != nil {
 		return nil, err
@@ -190,6 +197,14 @@ func Start(ctx context.Context, cfg Config) (*Daemon, error) {
 
 // Addrs are the addresses that gRPC is served on, in the order of Config.Listen.
 func (d *Daemon) Addrs() []net.Addr { return d.addrs }
+
+// ConsoleURL is where browsers find the console; "" if there is none.
+func (d *Daemon) ConsoleURL() string {
+	if d.console == nil {
+		return ""
+	}
+	return d.console.URL()
+}
 
 // AdminAddr is the address of /healthz, /readyz and /metrics; nil if there is none.
 func (d *Daemon) AdminAddr() net.Addr { return d.adminAddr }
@@ -274,6 +289,10 @@ func (d *Daemon) drainFeed(ctx context.Context) {
 
 func (d *Daemon) close(ctx context.Context) error {
 	d.draining.Store(true)
+	var errs []error
+	if d.console != nil {
+		errs = append(errs, d.console.Stop(ctx))
+	}
 	if d.server != nil {
 		d.server.Drain(ctx)
 		if d.begun.Load() {
@@ -285,7 +304,6 @@ func (d *Daemon) close(ctx context.Context) error {
 	}
 	d.cancel()
 	d.running.Wait()
-	var errs []error
 	if d.admin != nil {
 		errs = append(errs, d.admin.Close())
 	}

@@ -247,6 +247,9 @@ func (d *Daemon) serve(ctx context.Context, cfg Config) error {
 			}
 		})
 	}
+	if err := d.startConsole(ctx, cfg); err != nil {
+		return err
+	}
 	if cfg.AdminAddress == "" {
 		return nil
 	}

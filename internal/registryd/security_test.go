@@ -64,6 +64,7 @@ func TestAChoiceThatIsMissing(t *testing.T) {
 		{"a bad policy", func(c *registryd.Config) {
 			c.Security.InsecureAnonymous, c.Security.AccessPolicy = false, file(t, "p.yaml", "subjects: []")
 		}, "--access-policy", "p.yaml:1: subjects"},
+		{"a console without a policy", func(c *registryd.Config) { c.Console.Listen = "127.0.0.1:0" }, "--console", "--access-policy"},
 		{"plain listener", func(c *registryd.Config) { c.Security.InsecurePlaintext = false }, "--listen", "--tls-cert"},
 		{"client CA without TLS", func(c *registryd.Config) { c.Security.TLSClientCA = ca.File }, "--tls-client-ca", "--tls-cert"},
 		{"certificate without its key", func(c *registryd.Config) { c.Security.TLSCert = own.Cert }, "--tls-cert", "go together"},

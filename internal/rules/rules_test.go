@@ -167,6 +167,9 @@ func TestImports(t *testing.T) {
 func TestOwners(t *testing.T) {
 	owners := map[string][]string{
 		"github.com/cespare/xxhash":          {"agent/cache"},
+		"connectrpc.com/connect":             {"internal/console"}, // browsers alone speak it
+		"github.com/coreos/go-oidc":          {"registry/issuer", "internal/console"},
+		"golang.org/x/oauth2":                {"internal/console"},
 		"github.com/envoyproxy":              {"agent/gateway/envoy"},
 		"go.etcd.io/etcd/client/v3":          {"registry/etcdstore", "internal/embedded/etcdtest"},
 		"go.etcd.io/etcd/server/v3":          {"internal/embedded"},

@@ -39,8 +39,11 @@ const (
 	promtool   = "promtool"
 )
 
-// distribution is an OCI registry.
-const distribution = "distribution"
+// These have a module and a main package of their own: an OCI registry, and an OpenID Connect provider.
+const (
+	distribution = "distribution"
+	oidcProvider = "oidcprovider"
+)
 
 // apiServer is the program with the API server and kubectl in it.
 const apiServer = "kube-apiserver"
@@ -50,7 +53,7 @@ func Names() []string {
 	names := slices.Collect(maps.Keys(tools))
 	names = slices.AppendSeq(names, maps.Keys(servers))
 	slices.Sort(names)
-	return append([]string{apiServer, prometheus, promtool, distribution}, names...)
+	return append([]string{apiServer, prometheus, promtool, distribution, oidcProvider}, names...)
 }
 
 // lookUp returns the program with the name.
@@ -61,8 +64,8 @@ func lookUp(root, name string) (program, error) {
 	if name == prometheus || name == promtool {
 		return ofPrometheus(root, name)
 	}
-	if name == distribution {
-		return ofDistribution(root)
+	if name == distribution || name == oidcProvider {
+		return ofOwnModule(root, name)
 	}
 	if pkg, ok := servers[name]; ok {
 		version, err := required(root, pkg)
@@ -111,11 +114,11 @@ func ofPrometheus(root, name string) (program, error) {
 	}, err
 }
 
-// ofDistribution is the OCI registry without the stores of clouds.
-func ofDistribution(root string) (program, error) {
-	dir := filepath.Join(root, toolsModule, distribution)
+// ofOwnModule is a program of tools/NAME: of the OCI registry, one without the stores of clouds.
+func ofOwnModule(root, name string) (program, error) {
+	dir := filepath.Join(root, toolsModule, name)
 	inputs, err := contents(filepath.Join(dir, "*.*"))
-	return program{name: distribution, dir: dir, pkg: ".", inputs: inputs, flags: []string{"-ldflags", "-s -w"}}, err
+	return program{name: name, dir: dir, pkg: ".", inputs: inputs, flags: []string{"-ldflags", "-s -w"}}, err
 }
 
 // contents returns the names and contents of the files that a pattern matches.

@@ -60,6 +60,9 @@ func (s Subjects) Answers(agent string) string { return s.Prefix + ".answers." +
 // AllAnswers matches those of every agent.
 func (s Subjects) AllAnswers() string { return s.Prefix + ".answers.>" }
 
+// Content is where a registry sends what belongs to a query and is for the agent alone.
+func (s Subjects) Content(agent string) string { return s.Prefix + ".content." + agent }
+
 // Decisions is the subject of an agent's decision records of a script. The agent comes last, since its name may have dots.
 func (s Subjects) Decisions(name script.Name, agent string) string {
 	return s.Prefix + ".decisions." + name.Tenant + "." + name.Script + "." + agent

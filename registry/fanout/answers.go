@@ -27,6 +27,15 @@ func (f *Fanout) PublishQuery(ctx context.Context, q *eventv1.Query) error {
 	return nil
 }
 
+// PublishContent implements query.Transport.
+func (f *Fanout) PublishContent(ctx context.Context, m *eventv1.QueryContent) error {
+	subject := f.subjects.Content(m.GetAgent())
+	if err := f.publish(ctx, subject, m); err != nil {
+		return script.Errorf(script.Unavailable, "", "publish to %s: %w", subject, err)
+	}
+	return nil
+}
+
 // SubscribeAnswers implements query.Transport.
 func (f *Fanout) SubscribeAnswers(take func(agent string, data []byte)) (stop func(), err error) {
 	prefix := f.subjects.Answers("")

@@ -99,6 +99,7 @@ func (f *Fleet) Connected(tenant string) (names []string) {
 // Answerer is a connected agent that a query may ask.
 type Answerer struct {
 	Agent, Identity string
+	Incarnation     string
 	Queries         bool // it answers queries
 }
 
@@ -113,7 +114,7 @@ func (f *Fleet) Answerers(tenant string) (all []Answerer) {
 	for _, g := range groups {
 		for slot := range g.slots.all {
 			r := &f.bySlot[slot].report
-			all = append(all, Answerer{Agent: r.Agent, Identity: r.Identity, Queries: r.Queries})
+			all = append(all, Answerer{Agent: r.Agent, Identity: r.Identity, Incarnation: r.Incarnation, Queries: r.Queries})
 		}
 	}
 	return all

@@ -44,6 +44,11 @@ const (
 	spreadPer   = 200 * time.Microsecond
 	spreadAbove = 100
 
+	// MaxContent bounds Question.Content, in bytes.
+	MaxContent = 8 << 20
+	// contentPart is how many bytes of it are in a message. NATS takes 1 MiB unless it is configured.
+	contentPart = 256 << 10
+
 	// lookEvery is how often a query checks which agents are still connected.
 	lookEvery = time.Second
 )
@@ -54,6 +59,8 @@ type Transport interface {
 	Connected() bool
 	// PublishQuery seals the query and sends it to all agents.
 	PublishQuery(ctx context.Context, q *eventv1.Query) error
+	// PublishContent seals the part and sends it to its agent.
+	PublishContent(ctx context.Context, m *eventv1.QueryContent) error
 	// SubscribeAnswers calls take, from one goroutine, for each message on the answers' subject of an agent. It returns
 	// when the subscription is active. stop ends the subscription; take may still be running when it returns.
 	SubscribeAnswers(take func(agent string, data []byte)) (stop func(), err error)
@@ -95,6 +102,8 @@ type Question struct {
 	Bytes int64
 	// Query has the kind. The Asker sets the other fields.
 	Query *eventv1.Query
+	// Content is sent before the query, to its only agent. It is at most MaxContent bytes.
+	Content []byte
 }
 
 // Part is a verified part of an agent's answer.
@@ -154,6 +163,9 @@ func (a *Asker) Ask(ctx context.Context, q Question, take func(Part)) (Result, e
 	}
 	defer a.remove(in)
 	in.query.Fleet, in.query.SentAt = a.cfg.Fleet(), timestamppb.Now()
+	if err := a.sendContent(ctx, in.query, q.Content); err != nil {
+		return Result{}, err
+	}
 	if err := a.cfg.Transport.PublishQuery(ctx, in.query); err != nil {
 		return Result{}, err
 	}
@@ -170,6 +182,9 @@ func (q *Question) validate() error {
 	}
 	if q.Query.GetKind() == nil {
 		return script.Errorf(script.Internal, "", "the query has no kind")
+	}
+	if len(q.Content) > MaxContent || len(q.Content) > 0 && len(q.Agents) != 1 {
+		return script.Errorf(script.Limit, "", "what a query brings has %d bytes, at most %d are sent, and to one agent", len(q.Content), MaxContent)
 	}
 	for _, pattern := range q.Agents {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > maxPattern {
@@ -224,6 +239,20 @@ func (a *Asker) remove(in *inquiry) {
 		a.stop()
 		a.stop = nil
 	}
+}
+
+// sendContent sends what belongs to the query.
+func (a *Asker) sendContent(ctx context.Context, q *eventv1.Query, content []byte) error {
+	for n := uint32(0); len(content) > 0; n++ {
+		part := content[:min(len(content), contentPart)]
+		content = content[len(part):]
+		if err := a.cfg.Transport.PublishContent(ctx, &eventv1.QueryContent{
+			Fleet: q.GetFleet(), Id: q.GetId(), Agent: q.GetAgents()[0], Number: n, Last: len(content) == 0, Data: part, SentAt: q.GetSentAt(),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wait waits until no agent is pending, the timeout is over, or ctx is done.

@@ -42,6 +42,7 @@ type service struct {
 	tenants  *cache.Tenants
 	programs *cache.Programs
 	executor *guard
+	plain    *execute.Executor // below it
 	metrics  *prometheus.Registry
 	profiles *profile.Profiles
 	calls    *callstats.Stats
@@ -120,6 +121,7 @@ func newService(p *process, client workerv1.HomeClient) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.plain = x
 	s.executor = newGuard(gateway.Protect(x, p.log), gateway.Protect(x.Trials(), p.log), x.OnError, s.table, observers, p.page)
 	s.executor.set(p.assignment.GetQuarantine())
 	return s, nil

@@ -186,6 +186,18 @@ func (g *guard) shadow(r *cache.Release) (leave func(), ok bool) {
 	return func() { g.page.Leave(slot) }, true
 }
 
+// mayTryOut returns why a source that is not published does not run: see shadow.
+func (g *guard) mayTryOut(source []byte) error {
+	rules := g.rules.Load()
+	if len(rules.suspects) > 0 {
+		return script.Errorf(script.Unavailable, "tenant", "scripts of the tenant keep ending its process on this agent: try it on another agent")
+	}
+	if err := g.barred(rules, script.DigestOf(source)); err != nil {
+		return err
+	}
+	return nil
+}
+
 // barred returns why the source does not run, or nil: what has the same is in quarantine.
 func (g *guard) barred(r *rules, d script.Digest) *script.Error {
 	for other, err := range r.quarantined {

@@ -119,6 +119,9 @@ func MarkTrial(name string) Mark { return markOf("trial ", name) }
 // MarkShadow returns the mark of a script's candidate that runs in the shadow of calls.
 func MarkShadow(name script.Name) Mark { return markOf("shadow ", name.String()) }
 
+// MarkUnpublished returns the mark of a script that runs and is not published.
+func MarkUnpublished() Mark { return markOf("unpublished ", "") }
+
 func markOf(kind, name string) Mark {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind))

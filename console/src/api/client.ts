@@ -1,31 +1,39 @@
-import { createClient } from '@connectrpc/connect';
+import { createClient, type Client, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
+import { Manifests } from '~/gen/proto/console/v1/console_pb';
 import { Registry } from '~/gen/proto/registry/v1/registry_pb';
+import { activity } from './activity';
+import { failureOf } from './failure';
+
+let toConsole: Transport | undefined;
+
+const transport = (): Transport =>
+  (toConsole ??= createConnectTransport({ baseUrl: '/', useBinaryFormat: true, interceptors: [activity(), signInAgain] }));
+
+let registryClient: Client<typeof Registry> | undefined;
+let manifestsClient: Client<typeof Manifests> | undefined;
 
 /** registry returns the client of the registry's service, through the console that served the page. */
-export const registry = () => createClient(Registry, createConnectTransport({ baseUrl: '/', useBinaryFormat: true }));
+export const registry = (): Client<typeof Registry> => (registryClient ??= createClient(Registry, transport()));
 
-/** Session is how the browser stands with the console. */
-export interface Session {
-  signedIn: boolean;
-  code: boolean;
-}
+/** manifests returns the client of what the console says about manifests. */
+export const manifests = (): Client<typeof Manifests> => (manifestsClient ??= createClient(Manifests, transport()));
 
-export async function session(): Promise<Session> {
-  const answer = await fetch('/session');
-  return (await answer.json()) as Session;
-}
-
-/** signIn returns why the console refused; an empty text if it did not. */
-export async function signIn(secret: { token?: string; code?: string }): Promise<string> {
-  const answer = await fetch('/session', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(secret),
-  });
-  if (answer.ok) {
-    return '';
+/** signInAgain goes to the page for signing in when the session is over. */
+const signInAgain: Interceptor = (next) => async (request) => {
+  try {
+    return await next(request);
+  } catch (error) {
+    if (failureOf(error).signedOut) {
+      goToSignIn();
+    }
+    throw error;
   }
-  const { error } = (await answer.json()) as { error: string };
-  return error;
+};
+
+/** goToSignIn remembers in the URL which page the person was on. */
+export function goToSignIn(): void {
+  if (!location.pathname.startsWith('/signin')) {
+    location.assign(`/signin/?to=${encodeURIComponent(location.pathname + location.search)}`);
+  }
 }

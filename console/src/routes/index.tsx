@@ -1,53 +1,49 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
-import { Code, ConnectError } from '@connectrpc/connect';
-import { registry } from '~/api/client';
+import { component$ } from '@builder.io/qwik';
+import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { Freshness } from '~/live/freshness';
+import { filterOf, isFiltered } from '~/scripts/filter';
+import { Filters } from '~/scripts/filters';
+import { useHealth } from '~/scripts/health';
+import { useRows } from '~/scripts/rows';
+import { Table } from '~/scripts/table';
+import { useUrl } from '~/shell/url';
+import { count } from '~/ui/number';
+import { useWindow } from '~/ui/window';
 
-interface Row {
-  name: string;
-  version: string;
-  candidate: string;
-}
+const rowHeight = 40;
 
 export default component$(() => {
-  const rows = useSignal<Row[]>();
-  const error = useSignal('');
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(async () => {
-    try {
-      const { releases } = await registry().list({});
-      rows.value = releases.map((r) => ({
-        name: `${r.tenant}/${r.name}`,
-        version: r.active ? String(r.active.number) : '',
-        candidate: r.candidate ? String(r.candidate.version) : '',
-      }));
-    } catch (e) {
-      const cause = ConnectError.from(e);
-      if (cause.code === Code.Unauthenticated) {
-        location.assign('/signin/');
-        return;
-      }
-      error.value = cause.rawMessage;
-    }
-  });
-
+  const url = useUrl();
+  const window = useWindow(rowHeight);
+  const { rows, live } = useRows(url, window);
+  const health = useHealth(url);
+  const total = rows.value.total;
   return (
-    <main>
-      <h1>Scripts</h1>
-      <p role="alert" class="bad">{error.value}</p>
-      {rows.value?.length === 0 && <p>There are no scripts yet. Publish one: <code>scriptctl publish acme/hello hello.lua</code></p>}
-      {rows.value && rows.value.length > 0 && (
-        <table>
-          <thead>
-            <tr><th scope="col">Script</th><th scope="col">Version</th><th scope="col">Candidate</th></tr>
-          </thead>
-          <tbody>
-            {rows.value.map((r) => (
-              <tr key={r.name}><td>{r.name}</td><td>{r.version}</td><td>{r.candidate}</td></tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </main>
+    <>
+      <div class="head">
+        <h1>Scripts</h1>
+        {total !== undefined && <span class="faint">{count(total)}</span>}
+        <Freshness live={live.value} />
+        <div class="end"><Link class="button primary" href="/script/new/" prefetch={false}>New script</Link></div>
+      </div>
+      <Filters url={url} />
+      {total === 0 ? <Empty filtered={isFiltered(filterOf(url.value))} /> : <Table url={url} rows={rows.value} health={health.value} window={window} />}
+    </>
   );
 });
+
+const Empty = ({ filtered }: { filtered: boolean }) =>
+  filtered ? (
+    <div class="card empty">
+      <h2>No script matches</h2>
+      <p><Link href="/" prefetch={false}>Show all scripts</Link></p>
+    </div>
+  ) : (
+    <div class="card empty">
+      <h2>There are no scripts yet</h2>
+      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or publish a file:</p>
+      <pre>scriptctl publish acme/hello hello.lua</pre>
+    </div>
+  );
+
+export const head: DocumentHead = { title: 'Scripts' };

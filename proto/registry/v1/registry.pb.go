@@ -5813,7 +5813,12 @@ type WatchLogsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// All scripts of the tenant when empty.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in RecentLogsRequest. A registry that does not know these leaves no lines out.
+	Agents        []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	Version       uint64   `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Level         string   `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
+	Grep          string   `protobuf:"bytes,6,opt,name=grep,proto3" json:"grep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5858,6 +5863,34 @@ func (x *WatchLogsRequest) GetTenant() string {
 func (x *WatchLogsRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *WatchLogsRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *WatchLogsRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *WatchLogsRequest) GetGrep() string {
+	if x != nil {
+		return x.Grep
 	}
 	return ""
 }
@@ -10238,6 +10271,220 @@ func (x *UsagePart) GetTenants() []*v11.TenantUsage {
 	return nil
 }
 
+type TryRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The name that the script would have. There need not be such a script.
+	Name   string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Source []byte `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// "lua", "wasm" or "rego"; "lua" when empty.
+	Engine string `protobuf:"bytes,4,opt,name=engine,proto3" json:"engine,omitempty"`
+	// As in a publish: absent means "handle".
+	Entrypoint *string `protobuf:"bytes,5,opt,name=entrypoint,proto3,oneof" json:"entrypoint,omitempty"`
+	// As in a publish. The registry resolves what the source requires. Absent means the defaults.
+	Settings *v1.Settings `protobuf:"bytes,6,opt,name=settings,proto3" json:"settings,omitempty"`
+	// At most 50 calls, and 1 MiB of their arguments.
+	Calls []*v11.TryCall `protobuf:"bytes,7,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Run the tests of the settings, too.
+	Tests bool `protobuf:"varint,8,opt,name=tests,proto3" json:"tests,omitempty"`
+	// The name of an agent; empty for any connected one that follows the tenant.
+	Agent string `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	// How long to wait for all calls and tests, at most a minute; absent means 20 s.
+	Timeout       *durationpb.Duration `protobuf:"bytes,10,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryRequest) Reset() {
+	*x = TryRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryRequest) ProtoMessage() {}
+
+func (x *TryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryRequest.ProtoReflect.Descriptor instead.
+func (*TryRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{135}
+}
+
+func (x *TryRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TryRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TryRequest) GetSource() []byte {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *TryRequest) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *TryRequest) GetEntrypoint() string {
+	if x != nil && x.Entrypoint != nil {
+		return *x.Entrypoint
+	}
+	return ""
+}
+
+func (x *TryRequest) GetSettings() *v1.Settings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *TryRequest) GetCalls() []*v11.TryCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TryRequest) GetTests() bool {
+	if x != nil {
+		return x.Tests
+	}
+	return false
+}
+
+func (x *TryRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *TryRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+type TryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the script ran; empty if it does not compile, so that no agent was asked.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Why the script or its settings cannot be published: no call ran then.
+	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// In the order of the request. They are fewer than the calls if the time was over.
+	Calls []*v11.TryResult `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Of the tests, in their order.
+	Tests []*v11.TryResult `protobuf:"bytes,4,rep,name=tests,proto3" json:"tests,omitempty"`
+	// How the agent ran it; absent if no agent was asked.
+	Run *v11.TryRun `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
+	// What the script requires, without sources.
+	Libraries     []*v1.Library `protobuf:"bytes,6,rep,name=libraries,proto3" json:"libraries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryResponse) Reset() {
+	*x = TryResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryResponse) ProtoMessage() {}
+
+func (x *TryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryResponse.ProtoReflect.Descriptor instead.
+func (*TryResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{136}
+}
+
+func (x *TryResponse) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *TryResponse) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *TryResponse) GetCalls() []*v11.TryResult {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *TryResponse) GetTests() []*v11.TryResult {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *TryResponse) GetRun() *v11.TryRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *TryResponse) GetLibraries() []*v1.Library {
+	if x != nil {
+		return x.Libraries
+	}
+	return nil
+}
+
 type TopRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All tenants when empty, which needs the role read of all.
@@ -10256,7 +10503,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10268,7 +10515,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10281,7 +10528,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{135}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -10334,7 +10581,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10346,7 +10593,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10359,7 +10606,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{136}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -10411,7 +10658,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10423,7 +10670,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10436,7 +10683,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{137}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -10499,7 +10746,7 @@ var File_proto_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\x9f\x04\n" +
+	" proto/registry/v1/registry.proto\x12\x17scriptorium.registry.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x18proto/event/v1/try.proto\x1a\x1cproto/script/v1/script.proto\"\x9f\x04\n" +
 	"\x0ePublishRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -10916,10 +11163,14 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12C\n" +
 	"\n" +
 	"unreadable\x18\x03 \x03(\v2#.scriptorium.registry.v1.UnreadableR\n" +
-	"unreadable\">\n" +
+	"unreadable\"\x9a\x01\n" +
 	"\x10WatchLogsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"}\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x12\n" +
+	"\x04grep\x18\x06 \x01(\tR\x04grep\"}\n" +
 	"\x11WatchLogsResponse\x12.\n" +
 	"\x04logs\x18\x01 \x01(\v2\x1a.scriptorium.event.v1.LogsR\x04logs\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".scriptorium.registry.v1.LogsStateR\x05state\"W\n" +
@@ -11264,7 +11515,30 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x04hour\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\x127\n" +
 	"\x05usage\x18\x02 \x01(\v2!.scriptorium.event.v1.TenantUsageR\x05usage\"H\n" +
 	"\tUsagePart\x12;\n" +
-	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\x95\x01\n" +
+	"\atenants\x18\x01 \x03(\v2!.scriptorium.event.v1.TenantUsageR\atenants\"\xef\x02\n" +
+	"\n" +
+	"TryRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\fR\x06source\x12\x16\n" +
+	"\x06engine\x18\x04 \x01(\tR\x06engine\x12#\n" +
+	"\n" +
+	"entrypoint\x18\x05 \x01(\tH\x00R\n" +
+	"entrypoint\x88\x01\x01\x12;\n" +
+	"\bsettings\x18\x06 \x01(\v2\x1f.scriptorium.script.v1.SettingsR\bsettings\x123\n" +
+	"\x05calls\x18\a \x03(\v2\x1d.scriptorium.event.v1.TryCallR\x05calls\x12\x14\n" +
+	"\x05tests\x18\b \x01(\bR\x05tests\x12\x14\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\x123\n" +
+	"\atimeout\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\atimeoutB\r\n" +
+	"\v_entrypoint\"\xb3\x02\n" +
+	"\vTryResponse\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x122\n" +
+	"\x05error\x18\x02 \x01(\v2\x1c.scriptorium.script.v1.ErrorR\x05error\x125\n" +
+	"\x05calls\x18\x03 \x03(\v2\x1f.scriptorium.event.v1.TryResultR\x05calls\x125\n" +
+	"\x05tests\x18\x04 \x03(\v2\x1f.scriptorium.event.v1.TryResultR\x05tests\x12.\n" +
+	"\x03run\x18\x05 \x01(\v2\x1c.scriptorium.event.v1.TryRunR\x03run\x12<\n" +
+	"\tlibraries\x18\x06 \x03(\v2\x1e.scriptorium.script.v1.LibraryR\tlibraries\"\x95\x01\n" +
 	"\n" +
 	"TopRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
@@ -11337,7 +11611,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
 	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
 	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
-	"\x12ROLLOUT_STATE_LOST\x10\a2\xd7(\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\xa9)\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -11387,6 +11661,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\vRecentCalls\x12+.scriptorium.registry.v1.RecentCallsRequest\x1a,.scriptorium.registry.v1.RecentCallsResponse\x12e\n" +
 	"\n" +
 	"ShadowDiff\x12*.scriptorium.registry.v1.ShadowDiffRequest\x1a+.scriptorium.registry.v1.ShadowDiffResponse\x12P\n" +
+	"\x03Try\x12#.scriptorium.registry.v1.TryRequest\x1a$.scriptorium.registry.v1.TryResponse\x12P\n" +
 	"\x03Top\x12#.scriptorium.registry.v1.TopRequest\x1a$.scriptorium.registry.v1.TopResponse\x12X\n" +
 	"\x05Usage\x12%.scriptorium.registry.v1.UsageRequest\x1a&.scriptorium.registry.v1.UsageResponse0\x01\x12p\n" +
 	"\rProfileScript\x12-.scriptorium.registry.v1.ProfileScriptRequest\x1a..scriptorium.registry.v1.ProfileScriptResponse0\x01\x12m\n" +
@@ -11419,7 +11694,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 139)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 141)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -11563,129 +11838,134 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*UsageResponse)(nil),             // 139: scriptorium.registry.v1.UsageResponse
 	(*HourUsage)(nil),                 // 140: scriptorium.registry.v1.HourUsage
 	(*UsagePart)(nil),                 // 141: scriptorium.registry.v1.UsagePart
-	(*TopRequest)(nil),                // 142: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 143: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 144: scriptorium.registry.v1.ScriptRates
-	nil,                               // 145: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 146: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 147: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 148: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 149: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 150: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 151: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 152: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 153: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 154: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 155: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 156: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 157: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 158: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 159: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 160: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 161: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 162: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 163: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 164: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 165: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 166: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 167: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 168: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 169: scriptorium.event.v1.ProfileSummary
-	(*v11.Disk)(nil),                  // 170: scriptorium.event.v1.Disk
-	(*v11.Object)(nil),                // 171: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 172: scriptorium.event.v1.TenantUsage
+	(*TryRequest)(nil),                // 142: scriptorium.registry.v1.TryRequest
+	(*TryResponse)(nil),               // 143: scriptorium.registry.v1.TryResponse
+	(*TopRequest)(nil),                // 144: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 145: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 146: scriptorium.registry.v1.ScriptRates
+	nil,                               // 147: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 148: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 149: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 150: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 151: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 152: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 153: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 154: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 155: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 156: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 157: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 158: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 159: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 160: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 161: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 162: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 163: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 164: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 165: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 166: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 167: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 168: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 169: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 170: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 171: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 172: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 173: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 174: scriptorium.event.v1.TenantUsage
+	(*v11.TryCall)(nil),               // 175: scriptorium.event.v1.TryCall
+	(*v11.TryResult)(nil),             // 176: scriptorium.event.v1.TryResult
+	(*v11.TryRun)(nil),                // 177: scriptorium.event.v1.TryRun
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	146, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	147, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	148, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	149, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	147, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	148, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	149, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	150, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	151, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	149, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	147, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	147, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	149, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	148, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	146, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	150, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	151, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	152, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	151, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	153, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	153, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	153, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	150, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	148, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	152, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	153, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	154, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	153, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	155, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	155, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	155, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	154, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	156, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	155, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	151, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	147, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	148, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	150, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	156, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	153, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	149, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	150, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	152, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	158, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	154, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	156, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	155, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	157, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	158, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	156, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	156, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	156, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	159, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	157, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	159, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	160, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	158, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	158, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	158, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	161, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	160, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	161, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	147, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	161, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	147, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	161, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	161, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	156, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	162, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	163, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	149, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	163, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	149, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	163, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	163, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	158, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	156, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	162, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	155, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	155, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	155, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	158, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	164, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	157, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	163, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	165, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	164, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	165, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	166, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	167, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
 	94,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	157, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	159, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
 	93,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
 	94,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
 	92,  // 72: scriptorium.registry.v1.RecentCallsResponse.calls:type_name -> scriptorium.registry.v1.RecentCall
 	94,  // 73: scriptorium.registry.v1.RecentCallsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	151, // 74: scriptorium.registry.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
-	166, // 75: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	153, // 74: scriptorium.registry.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
+	168, // 75: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
 	95,  // 76: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	167, // 77: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	157, // 78: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	168, // 79: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	169, // 80: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	169, // 77: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	159, // 78: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	170, // 79: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	171, // 80: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
 	94,  // 81: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	157, // 82: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	151, // 83: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	159, // 82: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	153, // 83: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
 	105, // 84: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	151, // 85: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	153, // 85: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
 	109, // 86: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
 	108, // 87: scriptorium.registry.v1.ListGrantsResponse.subjects:type_name -> scriptorium.registry.v1.PolicySubject
 	105, // 88: scriptorium.registry.v1.PolicySubject.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	151, // 89: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
+	153, // 89: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
 	118, // 90: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
 	117, // 91: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	2,   // 92: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
@@ -11694,12 +11974,12 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	117, // 95: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
 	127, // 96: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
 	29,  // 97: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	158, // 98: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	145, // 99: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	157, // 100: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	157, // 101: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	160, // 98: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	147, // 99: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	159, // 100: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	159, // 101: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
 	126, // 102: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	170, // 103: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	172, // 103: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
 	4,   // 104: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
 	5,   // 105: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
 	118, // 106: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
@@ -11711,154 +11991,164 @@ var file_proto_registry_v1_registry_proto_depIdxs = []int32{
 	125, // 112: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
 	125, // 113: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
 	6,   // 114: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
-	167, // 115: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
-	157, // 116: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
-	157, // 117: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
-	167, // 118: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	147, // 119: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	157, // 120: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	169, // 115: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	159, // 116: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	159, // 117: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	169, // 118: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	149, // 119: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	159, // 120: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
 	131, // 121: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
 	129, // 122: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
 	128, // 123: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
 	29,  // 124: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	164, // 125: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	157, // 126: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	157, // 127: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	157, // 128: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	151, // 129: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	151, // 130: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	167, // 131: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	154, // 132: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	171, // 133: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	154, // 134: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	154, // 135: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	151, // 136: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	151, // 137: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	166, // 125: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	159, // 126: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	159, // 127: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	159, // 128: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	153, // 129: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	153, // 130: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	169, // 131: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	156, // 132: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	173, // 133: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	156, // 134: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	156, // 135: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	153, // 136: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	153, // 137: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
 	140, // 138: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	151, // 139: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	172, // 140: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	172, // 141: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	157, // 142: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	144, // 143: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	144, // 144: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	94,  // 145: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	157, // 146: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	157, // 147: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	7,   // 148: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	9,   // 149: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	11,  // 150: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	13,  // 151: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	15,  // 152: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	17,  // 153: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	19,  // 154: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	21,  // 155: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	23,  // 156: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	25,  // 157: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	27,  // 158: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	30,  // 159: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	32,  // 160: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	34,  // 161: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	36,  // 162: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	38,  // 163: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	41,  // 164: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	46,  // 165: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	49,  // 166: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	51,  // 167: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	103, // 168: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	106, // 169: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
-	53,  // 170: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	55,  // 171: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	65,  // 172: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	68,  // 173: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	70,  // 174: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	72,  // 175: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	57,  // 176: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	59,  // 177: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	61,  // 178: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	63,  // 179: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	74,  // 180: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	76,  // 181: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	78,  // 182: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	80,  // 183: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	82,  // 184: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	84,  // 185: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	88,  // 186: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	90,  // 187: scriptorium.registry.v1.Registry.RecentCalls:input_type -> scriptorium.registry.v1.RecentCallsRequest
-	86,  // 188: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	142, // 189: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	138, // 190: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	96,  // 191: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	98,  // 192: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	100, // 193: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	102, // 194: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	119, // 195: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
-	111, // 196: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	113, // 197: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
-	115, // 198: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	121, // 199: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
-	132, // 200: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	134, // 201: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	136, // 202: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	8,   // 203: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	10,  // 204: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	12,  // 205: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	14,  // 206: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	16,  // 207: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	18,  // 208: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	20,  // 209: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	22,  // 210: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	24,  // 211: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	26,  // 212: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	28,  // 213: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	31,  // 214: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	33,  // 215: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	35,  // 216: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	37,  // 217: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	39,  // 218: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	42,  // 219: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	48,  // 220: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	50,  // 221: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	52,  // 222: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	104, // 223: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	107, // 224: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
-	54,  // 225: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	56,  // 226: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	67,  // 227: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	69,  // 228: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	71,  // 229: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	73,  // 230: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	58,  // 231: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	60,  // 232: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	62,  // 233: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	64,  // 234: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	75,  // 235: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	77,  // 236: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	79,  // 237: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	81,  // 238: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	83,  // 239: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	85,  // 240: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	89,  // 241: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	91,  // 242: scriptorium.registry.v1.Registry.RecentCalls:output_type -> scriptorium.registry.v1.RecentCallsResponse
-	87,  // 243: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	143, // 244: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	139, // 245: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	97,  // 246: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	99,  // 247: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	101, // 248: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	110, // 249: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	120, // 250: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
-	112, // 251: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	114, // 252: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
-	116, // 253: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	122, // 254: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
-	133, // 255: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	135, // 256: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	137, // 257: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	203, // [203:258] is the sub-list for method output_type
-	148, // [148:203] is the sub-list for method input_type
-	148, // [148:148] is the sub-list for extension type_name
-	148, // [148:148] is the sub-list for extension extendee
-	0,   // [0:148] is the sub-list for field type_name
+	153, // 139: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	174, // 140: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	174, // 141: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	148, // 142: scriptorium.registry.v1.TryRequest.settings:type_name -> scriptorium.script.v1.Settings
+	175, // 143: scriptorium.registry.v1.TryRequest.calls:type_name -> scriptorium.event.v1.TryCall
+	159, // 144: scriptorium.registry.v1.TryRequest.timeout:type_name -> google.protobuf.Duration
+	169, // 145: scriptorium.registry.v1.TryResponse.error:type_name -> scriptorium.script.v1.Error
+	176, // 146: scriptorium.registry.v1.TryResponse.calls:type_name -> scriptorium.event.v1.TryResult
+	176, // 147: scriptorium.registry.v1.TryResponse.tests:type_name -> scriptorium.event.v1.TryResult
+	177, // 148: scriptorium.registry.v1.TryResponse.run:type_name -> scriptorium.event.v1.TryRun
+	151, // 149: scriptorium.registry.v1.TryResponse.libraries:type_name -> scriptorium.script.v1.Library
+	159, // 150: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	146, // 151: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	146, // 152: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	94,  // 153: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	159, // 154: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	159, // 155: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 156: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 157: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 158: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 159: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 160: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 161: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 162: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 163: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 164: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 165: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 166: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 167: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 168: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 169: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 170: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 171: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 172: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 173: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 174: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 175: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	103, // 176: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	106, // 177: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
+	53,  // 178: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 179: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 180: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 181: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 182: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 183: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 184: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 185: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 186: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 187: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 188: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 189: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 190: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 191: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 192: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 193: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 194: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	90,  // 195: scriptorium.registry.v1.Registry.RecentCalls:input_type -> scriptorium.registry.v1.RecentCallsRequest
+	86,  // 196: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	142, // 197: scriptorium.registry.v1.Registry.Try:input_type -> scriptorium.registry.v1.TryRequest
+	144, // 198: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	138, // 199: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	96,  // 200: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	98,  // 201: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	100, // 202: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	102, // 203: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	119, // 204: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	111, // 205: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	113, // 206: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	115, // 207: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	121, // 208: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	132, // 209: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	134, // 210: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	136, // 211: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 212: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 213: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 214: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 215: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 216: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 217: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 218: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 219: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 220: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 221: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 222: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 223: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 224: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 225: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 226: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 227: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 228: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 229: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 230: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 231: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	104, // 232: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	107, // 233: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
+	54,  // 234: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 235: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 236: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 237: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 238: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 239: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 240: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 241: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 242: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 243: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 244: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 245: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 246: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 247: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 248: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 249: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 250: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	91,  // 251: scriptorium.registry.v1.Registry.RecentCalls:output_type -> scriptorium.registry.v1.RecentCallsResponse
+	87,  // 252: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	143, // 253: scriptorium.registry.v1.Registry.Try:output_type -> scriptorium.registry.v1.TryResponse
+	145, // 254: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	139, // 255: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	97,  // 256: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	99,  // 257: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	101, // 258: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	110, // 259: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	120, // 260: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	112, // 261: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	114, // 262: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	116, // 263: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	122, // 264: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	133, // 265: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	135, // 266: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	137, // 267: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	212, // [212:268] is the sub-list for method output_type
+	156, // [156:212] is the sub-list for method input_type
+	156, // [156:156] is the sub-list for extension type_name
+	156, // [156:156] is the sub-list for extension extendee
+	0,   // [0:156] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -11883,13 +12173,14 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Tenant)(nil),
 	}
 	file_proto_registry_v1_registry_proto_msgTypes[114].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[135].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   139,
+			NumMessages:   141,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

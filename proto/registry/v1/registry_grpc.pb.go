@@ -62,6 +62,7 @@ const (
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
 	Registry_RecentCalls_FullMethodName       = "/scriptorium.registry.v1.Registry/RecentCalls"
 	Registry_ShadowDiff_FullMethodName        = "/scriptorium.registry.v1.Registry/ShadowDiff"
+	Registry_Try_FullMethodName               = "/scriptorium.registry.v1.Registry/Try"
 	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
 	Registry_Usage_FullMethodName             = "/scriptorium.registry.v1.Registry/Usage"
 	Registry_ProfileScript_FullMethodName     = "/scriptorium.registry.v1.Registry/ProfileScript"
@@ -210,6 +211,10 @@ type RegistryClient interface {
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error)
+	// Try runs a script that is not published on one agent, in the sandbox of its tenant: the calls of the request, and
+	// the tests of the settings. It stores no version, no gateway can call the script, and the agent forgets it. It
+	// needs the role publish, and stands in the audit trail.
+	Try(ctx context.Context, in *TryRequest, opts ...grpc.CallOption) (*TryResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -711,6 +716,16 @@ func (c *registryClient) ShadowDiff(ctx context.Context, in *ShadowDiffRequest, 
 	return out, nil
 }
 
+func (c *registryClient) Try(ctx context.Context, in *TryRequest, opts ...grpc.CallOption) (*TryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TryResponse)
+	err := c.cc.Invoke(ctx, Registry_Try_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Top(ctx context.Context, in *TopRequest, opts ...grpc.CallOption) (*TopResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TopResponse)
@@ -1001,6 +1016,10 @@ type RegistryServer interface {
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error)
+	// Try runs a script that is not published on one agent, in the sandbox of its tenant: the calls of the request, and
+	// the tests of the settings. It stores no version, no gateway can call the script, and the agent forgets it. It
+	// needs the role publish, and stands in the audit trail.
+	Try(context.Context, *TryRequest) (*TryResponse, error)
 	// Top counts the calls of scripts on the fleet for a while. It returns the scripts with the most calls.
 	Top(context.Context, *TopRequest) (*TopResponse, error)
 	// Usage streams what the calls of tenants used on the fleet, hour by hour, and in each hour in the order of the
@@ -1165,6 +1184,9 @@ func (UnimplementedRegistryServer) RecentCalls(context.Context, *RecentCallsRequ
 }
 func (UnimplementedRegistryServer) ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShadowDiff not implemented")
+}
+func (UnimplementedRegistryServer) Try(context.Context, *TryRequest) (*TryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Try not implemented")
 }
 func (UnimplementedRegistryServer) Top(context.Context, *TopRequest) (*TopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Top not implemented")
@@ -1912,6 +1934,24 @@ func _Registry_ShadowDiff_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_Try_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).Try(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_Try_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).Try(ctx, req.(*TryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Top_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TopRequest)
 	if err := dec(in); err != nil {
@@ -2221,6 +2261,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShadowDiff",
 			Handler:    _Registry_ShadowDiff_Handler,
+		},
+		{
+			MethodName: "Try",
+			Handler:    _Registry_Try_Handler,
 		},
 		{
 			MethodName: "Top",

@@ -1519,6 +1519,103 @@ func (x *EndProfileResponse) GetEnded() bool {
 	return false
 }
 
+type TryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Script        *v1.TryScript          `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryRequest) Reset() {
+	*x = TryRequest{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryRequest) ProtoMessage() {}
+
+func (x *TryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryRequest.ProtoReflect.Descriptor instead.
+func (*TryRequest) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TryRequest) GetScript() *v1.TryScript {
+	if x != nil {
+		return x.Script
+	}
+	return nil
+}
+
+type TryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   *v1.TryRun             `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// Of calls and then of tests, in their order.
+	Results       []*v1.TryResult `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TryResponse) Reset() {
+	*x = TryResponse{}
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TryResponse) ProtoMessage() {}
+
+func (x *TryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TryResponse.ProtoReflect.Descriptor instead.
+func (*TryResponse) Descriptor() ([]byte, []int) {
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *TryResponse) GetRun() *v1.TryRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *TryResponse) GetResults() []*v1.TryResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 type CallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 64.
@@ -1529,7 +1626,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1638,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1651,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallsRequest) GetScripts() []*ScriptCalls {
@@ -1589,7 +1686,7 @@ type ScriptCalls struct {
 
 func (x *ScriptCalls) Reset() {
 	*x = ScriptCalls{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1698,7 @@ func (x *ScriptCalls) String() string {
 func (*ScriptCalls) ProtoMessage() {}
 
 func (x *ScriptCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1711,7 @@ func (x *ScriptCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptCalls.ProtoReflect.Descriptor instead.
 func (*ScriptCalls) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ScriptCalls) GetScript() string {
@@ -1702,7 +1799,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1811,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1824,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 type TraceRequest struct {
@@ -1741,7 +1838,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1850,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1863,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TraceRequest) GetCalls() []*TracedCall {
@@ -1807,7 +1904,7 @@ type TracedCall struct {
 
 func (x *TracedCall) Reset() {
 	*x = TracedCall{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1916,7 @@ func (x *TracedCall) String() string {
 func (*TracedCall) ProtoMessage() {}
 
 func (x *TracedCall) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1929,7 @@ func (x *TracedCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedCall.ProtoReflect.Descriptor instead.
 func (*TracedCall) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TracedCall) GetScript() string {
@@ -1934,7 +2031,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2043,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2056,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 type RecordRequest struct {
@@ -1973,7 +2070,7 @@ type RecordRequest struct {
 
 func (x *RecordRequest) Reset() {
 	*x = RecordRequest{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2082,7 @@ func (x *RecordRequest) String() string {
 func (*RecordRequest) ProtoMessage() {}
 
 func (x *RecordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2095,7 @@ func (x *RecordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordRequest.ProtoReflect.Descriptor instead.
 func (*RecordRequest) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordRequest) GetRecords() []*Record {
@@ -2050,7 +2147,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2159,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2172,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Record) GetStartUnixNanos() int64 {
@@ -2243,7 +2340,7 @@ type RecordResponse struct {
 
 func (x *RecordResponse) Reset() {
 	*x = RecordResponse{}
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2352,7 @@ func (x *RecordResponse) String() string {
 func (*RecordResponse) ProtoMessage() {}
 
 func (x *RecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_proto_worker_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2365,7 @@ func (x *RecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordResponse.ProtoReflect.Descriptor instead.
 func (*RecordResponse) Descriptor() ([]byte, []int) {
-	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_proto_worker_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RecordResponse) GetRefused() []int32 {
@@ -2289,7 +2386,7 @@ var File_proto_worker_v1_worker_proto protoreflect.FileDescriptor
 
 const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x1cproto/script/v1/script.proto\"\xc8\x04\n" +
+	"\x1cproto/worker/v1/worker.proto\x12\x15scriptorium.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aproto/event/v1/event.proto\x1a\x1cproto/event/v1/profile.proto\x1a\x18proto/event/v1/try.proto\x1a\x1cproto/script/v1/script.proto\"\xc8\x04\n" +
 	"\n" +
 	"Assignment\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
@@ -2397,7 +2494,13 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06script\x18\x01 \x01(\tR\x06script\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"*\n" +
 	"\x12EndProfileResponse\x12\x14\n" +
-	"\x05ended\x18\x01 \x01(\bR\x05ended\"L\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"E\n" +
+	"\n" +
+	"TryRequest\x127\n" +
+	"\x06script\x18\x01 \x01(\v2\x1f.scriptorium.event.v1.TryScriptR\x06script\"x\n" +
+	"\vTryResponse\x12.\n" +
+	"\x03run\x18\x01 \x01(\v2\x1c.scriptorium.event.v1.TryRunR\x03run\x129\n" +
+	"\aresults\x18\x02 \x03(\v2\x1f.scriptorium.event.v1.TryResultR\aresults\"L\n" +
 	"\fCallsRequest\x12<\n" +
 	"\ascripts\x18\x01 \x03(\v2\".scriptorium.worker.v1.ScriptCallsR\ascripts\"\xe4\x02\n" +
 	"\vScriptCalls\x12\x16\n" +
@@ -2467,7 +2570,7 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x06fields\x18\x16 \x01(\rR\x06fields\"B\n" +
 	"\x0eRecordResponse\x12\x18\n" +
 	"\arefused\x18\x01 \x03(\x05R\arefused\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xa4\x04\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xf2\x04\n" +
 	"\x06Worker\x12R\n" +
 	"\x05Apply\x12#.scriptorium.worker.v1.ApplyRequest\x1a$.scriptorium.worker.v1.ApplyResponse\x12R\n" +
 	"\x05Serve\x12#.scriptorium.worker.v1.ServeRequest\x1a$.scriptorium.worker.v1.ServeResponse\x12a\n" +
@@ -2476,7 +2579,8 @@ const file_proto_worker_v1_worker_proto_rawDesc = "" +
 	"\x05Drain\x12#.scriptorium.worker.v1.DrainRequest\x1a$.scriptorium.worker.v1.DrainResponse\x12X\n" +
 	"\aProfile\x12%.scriptorium.worker.v1.ProfileRequest\x1a&.scriptorium.worker.v1.ProfileResponse\x12a\n" +
 	"\n" +
-	"EndProfile\x12(.scriptorium.worker.v1.EndProfileRequest\x1a).scriptorium.worker.v1.EndProfileResponse2\x81\x04\n" +
+	"EndProfile\x12(.scriptorium.worker.v1.EndProfileRequest\x1a).scriptorium.worker.v1.EndProfileResponse\x12L\n" +
+	"\x03Try\x12!.scriptorium.worker.v1.TryRequest\x1a\".scriptorium.worker.v1.TryResponse2\x81\x04\n" +
 	"\x04Home\x12X\n" +
 	"\aContent\x12%.scriptorium.worker.v1.ContentRequest\x1a&.scriptorium.worker.v1.ContentResponse\x12L\n" +
 	"\x03Log\x12!.scriptorium.worker.v1.LogRequest\x1a\".scriptorium.worker.v1.LogResponse\x12R\n" +
@@ -2497,7 +2601,7 @@ func file_proto_worker_v1_worker_proto_rawDescGZIP() []byte {
 	return file_proto_worker_v1_worker_proto_rawDescData
 }
 
-var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_proto_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*Assignment)(nil),            // 0: scriptorium.worker.v1.Assignment
 	(*CallTracing)(nil),           // 1: scriptorium.worker.v1.CallTracing
@@ -2524,77 +2628,87 @@ var file_proto_worker_v1_worker_proto_goTypes = []any{
 	(*ProfileResponse)(nil),       // 22: scriptorium.worker.v1.ProfileResponse
 	(*EndProfileRequest)(nil),     // 23: scriptorium.worker.v1.EndProfileRequest
 	(*EndProfileResponse)(nil),    // 24: scriptorium.worker.v1.EndProfileResponse
-	(*CallsRequest)(nil),          // 25: scriptorium.worker.v1.CallsRequest
-	(*ScriptCalls)(nil),           // 26: scriptorium.worker.v1.ScriptCalls
-	(*CallsResponse)(nil),         // 27: scriptorium.worker.v1.CallsResponse
-	(*TraceRequest)(nil),          // 28: scriptorium.worker.v1.TraceRequest
-	(*TracedCall)(nil),            // 29: scriptorium.worker.v1.TracedCall
-	(*TraceResponse)(nil),         // 30: scriptorium.worker.v1.TraceResponse
-	(*RecordRequest)(nil),         // 31: scriptorium.worker.v1.RecordRequest
-	(*Record)(nil),                // 32: scriptorium.worker.v1.Record
-	(*RecordResponse)(nil),        // 33: scriptorium.worker.v1.RecordResponse
-	nil,                           // 34: scriptorium.worker.v1.Assignment.LabelsEntry
-	(*v1.Object)(nil),             // 35: scriptorium.event.v1.Object
-	(*v11.Error)(nil),             // 36: scriptorium.script.v1.Error
-	(*v11.StepCalls)(nil),         // 37: scriptorium.script.v1.StepCalls
-	(*v11.ShadowCalls)(nil),       // 38: scriptorium.script.v1.ShadowCalls
-	(*v11.ShadowFindings)(nil),    // 39: scriptorium.script.v1.ShadowFindings
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*v1.ScriptProfile)(nil),      // 41: scriptorium.event.v1.ScriptProfile
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*TryRequest)(nil),            // 25: scriptorium.worker.v1.TryRequest
+	(*TryResponse)(nil),           // 26: scriptorium.worker.v1.TryResponse
+	(*CallsRequest)(nil),          // 27: scriptorium.worker.v1.CallsRequest
+	(*ScriptCalls)(nil),           // 28: scriptorium.worker.v1.ScriptCalls
+	(*CallsResponse)(nil),         // 29: scriptorium.worker.v1.CallsResponse
+	(*TraceRequest)(nil),          // 30: scriptorium.worker.v1.TraceRequest
+	(*TracedCall)(nil),            // 31: scriptorium.worker.v1.TracedCall
+	(*TraceResponse)(nil),         // 32: scriptorium.worker.v1.TraceResponse
+	(*RecordRequest)(nil),         // 33: scriptorium.worker.v1.RecordRequest
+	(*Record)(nil),                // 34: scriptorium.worker.v1.Record
+	(*RecordResponse)(nil),        // 35: scriptorium.worker.v1.RecordResponse
+	nil,                           // 36: scriptorium.worker.v1.Assignment.LabelsEntry
+	(*v1.Object)(nil),             // 37: scriptorium.event.v1.Object
+	(*v11.Error)(nil),             // 38: scriptorium.script.v1.Error
+	(*v11.StepCalls)(nil),         // 39: scriptorium.script.v1.StepCalls
+	(*v11.ShadowCalls)(nil),       // 40: scriptorium.script.v1.ShadowCalls
+	(*v11.ShadowFindings)(nil),    // 41: scriptorium.script.v1.ShadowFindings
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*v1.ScriptProfile)(nil),      // 43: scriptorium.event.v1.ScriptProfile
+	(*v1.TryScript)(nil),          // 44: scriptorium.event.v1.TryScript
+	(*v1.TryRun)(nil),             // 45: scriptorium.event.v1.TryRun
+	(*v1.TryResult)(nil),          // 46: scriptorium.event.v1.TryResult
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
 }
 var file_proto_worker_v1_worker_proto_depIdxs = []int32{
 	8,  // 0: scriptorium.worker.v1.Assignment.quarantine:type_name -> scriptorium.worker.v1.QuarantineRequest
-	34, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
+	36, // 1: scriptorium.worker.v1.Assignment.labels:type_name -> scriptorium.worker.v1.Assignment.LabelsEntry
 	1,  // 2: scriptorium.worker.v1.Assignment.tracing:type_name -> scriptorium.worker.v1.CallTracing
-	35, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
-	36, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
+	37, // 3: scriptorium.worker.v1.ApplyRequest.put:type_name -> scriptorium.event.v1.Object
+	38, // 4: scriptorium.worker.v1.ExecuteResponse.error:type_name -> scriptorium.script.v1.Error
 	9,  // 5: scriptorium.worker.v1.QuarantineRequest.scripts:type_name -> scriptorium.worker.v1.Quarantined
-	36, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
+	38, // 6: scriptorium.worker.v1.Quarantined.error:type_name -> scriptorium.script.v1.Error
 	16, // 7: scriptorium.worker.v1.LogRequest.lines:type_name -> scriptorium.worker.v1.LogLine
 	19, // 8: scriptorium.worker.v1.CountRequest.counts:type_name -> scriptorium.worker.v1.Count
-	37, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	37, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	38, // 11: scriptorium.worker.v1.Count.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	39, // 12: scriptorium.worker.v1.Count.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	40, // 13: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
-	41, // 14: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
-	26, // 15: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
-	29, // 16: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
-	36, // 17: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
-	42, // 18: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
-	40, // 19: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
-	32, // 20: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
-	36, // 21: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
-	2,  // 22: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
-	4,  // 23: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
-	8,  // 24: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
-	11, // 25: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
-	21, // 26: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
-	23, // 27: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
-	13, // 28: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
-	15, // 29: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
-	18, // 30: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
-	25, // 31: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
-	28, // 32: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
-	31, // 33: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
-	3,  // 34: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
-	5,  // 35: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
-	10, // 36: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
-	12, // 37: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
-	22, // 38: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
-	24, // 39: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
-	14, // 40: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
-	17, // 41: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
-	20, // 42: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
-	27, // 43: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
-	30, // 44: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
-	33, // 45: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
-	34, // [34:46] is the sub-list for method output_type
-	22, // [22:34] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	39, // 9: scriptorium.worker.v1.Count.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	39, // 10: scriptorium.worker.v1.Count.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	40, // 11: scriptorium.worker.v1.Count.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	41, // 12: scriptorium.worker.v1.Count.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	42, // 13: scriptorium.worker.v1.ProfileRequest.duration:type_name -> google.protobuf.Duration
+	43, // 14: scriptorium.worker.v1.ProfileResponse.parts:type_name -> scriptorium.event.v1.ScriptProfile
+	44, // 15: scriptorium.worker.v1.TryRequest.script:type_name -> scriptorium.event.v1.TryScript
+	45, // 16: scriptorium.worker.v1.TryResponse.run:type_name -> scriptorium.event.v1.TryRun
+	46, // 17: scriptorium.worker.v1.TryResponse.results:type_name -> scriptorium.event.v1.TryResult
+	28, // 18: scriptorium.worker.v1.CallsRequest.scripts:type_name -> scriptorium.worker.v1.ScriptCalls
+	31, // 19: scriptorium.worker.v1.TraceRequest.calls:type_name -> scriptorium.worker.v1.TracedCall
+	38, // 20: scriptorium.worker.v1.TracedCall.error:type_name -> scriptorium.script.v1.Error
+	47, // 21: scriptorium.worker.v1.TracedCall.start:type_name -> google.protobuf.Timestamp
+	42, // 22: scriptorium.worker.v1.TracedCall.took:type_name -> google.protobuf.Duration
+	34, // 23: scriptorium.worker.v1.RecordRequest.records:type_name -> scriptorium.worker.v1.Record
+	38, // 24: scriptorium.worker.v1.Record.error:type_name -> scriptorium.script.v1.Error
+	2,  // 25: scriptorium.worker.v1.Worker.Apply:input_type -> scriptorium.worker.v1.ApplyRequest
+	4,  // 26: scriptorium.worker.v1.Worker.Serve:input_type -> scriptorium.worker.v1.ServeRequest
+	8,  // 27: scriptorium.worker.v1.Worker.Quarantine:input_type -> scriptorium.worker.v1.QuarantineRequest
+	11, // 28: scriptorium.worker.v1.Worker.Drain:input_type -> scriptorium.worker.v1.DrainRequest
+	21, // 29: scriptorium.worker.v1.Worker.Profile:input_type -> scriptorium.worker.v1.ProfileRequest
+	23, // 30: scriptorium.worker.v1.Worker.EndProfile:input_type -> scriptorium.worker.v1.EndProfileRequest
+	25, // 31: scriptorium.worker.v1.Worker.Try:input_type -> scriptorium.worker.v1.TryRequest
+	13, // 32: scriptorium.worker.v1.Home.Content:input_type -> scriptorium.worker.v1.ContentRequest
+	15, // 33: scriptorium.worker.v1.Home.Log:input_type -> scriptorium.worker.v1.LogRequest
+	18, // 34: scriptorium.worker.v1.Home.Count:input_type -> scriptorium.worker.v1.CountRequest
+	27, // 35: scriptorium.worker.v1.Home.Calls:input_type -> scriptorium.worker.v1.CallsRequest
+	30, // 36: scriptorium.worker.v1.Home.Trace:input_type -> scriptorium.worker.v1.TraceRequest
+	33, // 37: scriptorium.worker.v1.Home.Record:input_type -> scriptorium.worker.v1.RecordRequest
+	3,  // 38: scriptorium.worker.v1.Worker.Apply:output_type -> scriptorium.worker.v1.ApplyResponse
+	5,  // 39: scriptorium.worker.v1.Worker.Serve:output_type -> scriptorium.worker.v1.ServeResponse
+	10, // 40: scriptorium.worker.v1.Worker.Quarantine:output_type -> scriptorium.worker.v1.QuarantineResponse
+	12, // 41: scriptorium.worker.v1.Worker.Drain:output_type -> scriptorium.worker.v1.DrainResponse
+	22, // 42: scriptorium.worker.v1.Worker.Profile:output_type -> scriptorium.worker.v1.ProfileResponse
+	24, // 43: scriptorium.worker.v1.Worker.EndProfile:output_type -> scriptorium.worker.v1.EndProfileResponse
+	26, // 44: scriptorium.worker.v1.Worker.Try:output_type -> scriptorium.worker.v1.TryResponse
+	14, // 45: scriptorium.worker.v1.Home.Content:output_type -> scriptorium.worker.v1.ContentResponse
+	17, // 46: scriptorium.worker.v1.Home.Log:output_type -> scriptorium.worker.v1.LogResponse
+	20, // 47: scriptorium.worker.v1.Home.Count:output_type -> scriptorium.worker.v1.CountResponse
+	29, // 48: scriptorium.worker.v1.Home.Calls:output_type -> scriptorium.worker.v1.CallsResponse
+	32, // 49: scriptorium.worker.v1.Home.Trace:output_type -> scriptorium.worker.v1.TraceResponse
+	35, // 50: scriptorium.worker.v1.Home.Record:output_type -> scriptorium.worker.v1.RecordResponse
+	38, // [38:51] is the sub-list for method output_type
+	25, // [25:38] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_proto_worker_v1_worker_proto_init() }
@@ -2608,7 +2722,7 @@ func file_proto_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_worker_v1_worker_proto_rawDesc), len(file_proto_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -28,6 +28,7 @@ const (
 	Worker_Drain_FullMethodName      = "/scriptorium.worker.v1.Worker/Drain"
 	Worker_Profile_FullMethodName    = "/scriptorium.worker.v1.Worker/Profile"
 	Worker_EndProfile_FullMethodName = "/scriptorium.worker.v1.Worker/EndProfile"
+	Worker_Try_FullMethodName        = "/scriptorium.worker.v1.Worker/Try"
 )
 
 // WorkerClient is the client API for Worker service.
@@ -50,6 +51,8 @@ type WorkerClient interface {
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
 	// EndProfile ends a profile early, if it runs.
 	EndProfile(ctx context.Context, in *EndProfileRequest, opts ...grpc.CallOption) (*EndProfileResponse, error)
+	// Try runs a script that is not published, and forgets it.
+	Try(ctx context.Context, in *TryRequest, opts ...grpc.CallOption) (*TryResponse, error)
 }
 
 type workerClient struct {
@@ -120,6 +123,16 @@ func (c *workerClient) EndProfile(ctx context.Context, in *EndProfileRequest, op
 	return out, nil
 }
 
+func (c *workerClient) Try(ctx context.Context, in *TryRequest, opts ...grpc.CallOption) (*TryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TryResponse)
+	err := c.cc.Invoke(ctx, Worker_Try_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServer is the server API for Worker service.
 // All implementations must embed UnimplementedWorkerServer
 // for forward compatibility.
@@ -140,6 +153,8 @@ type WorkerServer interface {
 	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
 	// EndProfile ends a profile early, if it runs.
 	EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error)
+	// Try runs a script that is not published, and forgets it.
+	Try(context.Context, *TryRequest) (*TryResponse, error)
 	mustEmbedUnimplementedWorkerServer()
 }
 
@@ -167,6 +182,9 @@ func (UnimplementedWorkerServer) Profile(context.Context, *ProfileRequest) (*Pro
 }
 func (UnimplementedWorkerServer) EndProfile(context.Context, *EndProfileRequest) (*EndProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndProfile not implemented")
+}
+func (UnimplementedWorkerServer) Try(context.Context, *TryRequest) (*TryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Try not implemented")
 }
 func (UnimplementedWorkerServer) mustEmbedUnimplementedWorkerServer() {}
 func (UnimplementedWorkerServer) testEmbeddedByValue()                {}
@@ -297,6 +315,24 @@ func _Worker_EndProfile_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Worker_Try_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServer).Try(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Worker_Try_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServer).Try(ctx, req.(*TryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Worker_ServiceDesc is the grpc.ServiceDesc for Worker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -327,6 +363,10 @@ var Worker_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndProfile",
 			Handler:    _Worker_EndProfile_Handler,
+		},
+		{
+			MethodName: "Try",
+			Handler:    _Worker_Try_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,34 +1,63 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
-import { session, signIn } from '~/api/client';
+import { type DocumentHead } from '@builder.io/qwik-city';
+import { session, signIn, type Session } from '~/api/session';
 
 export default component$(() => {
+  const ways = useSignal<Session>();
   const secret = useSignal('');
+  const kind = useSignal<'token' | 'code'>('token');
   const error = useSignal('');
-  const byCode = useSignal(false);
+  const busy = useSignal(false);
 
   // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
-    byCode.value = (await session()).code;
+    try {
+      ways.value = await session();
+      kind.value = ways.value.code ? 'code' : 'token';
+    } catch {
+      error.value = 'The console does not answer. Check that it runs.';
+    }
   });
 
   const submit = $(async () => {
-    error.value = await signIn(byCode.value ? { code: secret.value } : { token: secret.value });
-    secret.value = '';
+    busy.value = true;
+    error.value = await signIn({ [kind.value]: secret.value });
+    busy.value = false;
     if (!error.value) {
-      location.assign('/');
+      location.assign(next());
     }
   });
 
   return (
-    <main>
-      <h1>Sign in</h1>
-      <form preventdefault:submit onSubmit$={submit}>
-        <label for="secret">{byCode.value ? 'The code that the console printed' : 'Your token for the registry'}</label>
+    <main class="signin">
+      <h1>Scriptorium</h1>
+      {ways.value?.oidc && (
         <p>
-          <input id="secret" type="password" autocomplete="off" required bind:value={secret} /> <button type="submit">Sign in</button>
+          <a class="button primary" href="/session/oidc">Sign in with your organisation</a>
         </p>
-        <p role="alert" class="bad">{error.value}</p>
+      )}
+      <form preventdefault:submit onSubmit$={submit}>
+        {ways.value?.code && (
+          <fieldset class="choice">
+            <legend>Sign in with</legend>
+            <label><input type="radio" name="kind" checked={kind.value === 'code'} onChange$={() => (kind.value = 'code')} /> a code</label>
+            <label><input type="radio" name="kind" checked={kind.value === 'token'} onChange$={() => (kind.value = 'token')} /> a token</label>
+          </fieldset>
+        )}
+        <label for="secret">{kind.value === 'code' ? 'The code that the console printed when it started' : 'Your token for the registry'}</label>
+        <input id="secret" type="password" autocomplete="off" required bind:value={secret} />
+        <button type="submit" class="primary" disabled={busy.value}>Sign in</button>
+        <p role="alert" class="error" hidden={!error.value}>{error.value}</p>
       </form>
     </main>
   );
 });
+
+/** next is the page that the person came from: a path of this console, never another site. */
+function next(): string {
+  const to = new URLSearchParams(location.search).get('to') ?? '/';
+  const url = new URL(to, location.origin);
+  return url.origin === location.origin ? url.pathname + url.search : '/';
+}
+
+export const head: DocumentHead = { title: 'Sign in' };

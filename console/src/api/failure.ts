@@ -1,0 +1,42 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { ErrorSchema } from '~/gen/proto/script/v1/script_pb';
+
+/** Failure is an error of the registry, or of the way to it. */
+export interface Failure {
+  /** Such as NOTFOUND or CONFLICT; empty if the request did not reach the registry. */
+  kind: string;
+  /** The field that is to blame, if one is. */
+  field: string;
+  message: string;
+  /** Where in the source, from 1; 0 if it is about nothing there. */
+  line: number;
+  column: number;
+  signedOut: boolean;
+  /** The caller ended the request. */
+  canceled: boolean;
+}
+
+export function failureOf(error: unknown): Failure {
+  const cause = ConnectError.from(error);
+  const [detail] = cause.findDetails(ErrorSchema);
+  return {
+    kind: detail?.kind ?? '',
+    field: detail?.field ?? '',
+    message: detail?.message || sentence(cause),
+    line: detail?.line ?? 0,
+    column: detail?.column ?? 0,
+    signedOut: cause.code === Code.Unauthenticated,
+    canceled: cause.code === Code.Canceled || (error instanceof DOMException && error.name === 'AbortError'),
+  };
+}
+
+/** sentence says what happened if the console could not be reached: browsers say only "Failed to fetch". */
+function sentence(cause: ConnectError): string {
+  if (cause.code === Code.Unknown && /fetch|network|load failed/i.test(cause.rawMessage)) {
+    return 'The console does not answer. Check that it runs and that you are connected to its network.';
+  }
+  return cause.rawMessage;
+}
+
+/** text is one line for a person. */
+export const text = (f: Failure): string => (f.field && !f.message.startsWith(f.field) ? `${f.field}: ${f.message}` : f.message);

@@ -1,0 +1,68 @@
+import { createContextId, useContext, type Signal } from '@builder.io/qwik';
+import { create, equals, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import { PublishRequestSchema, type PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
+import { SettingsSchema, type Settings } from '~/gen/proto/script/v1/script_pb';
+import type { Check } from './check';
+import type { Draft } from './draft';
+import type { Mark } from './mark';
+import type { Place } from './problem';
+
+export type View = 'source' | 'settings' | 'tests' | 'rollout' | 'yaml';
+
+/** Bench is what the parts of the page about one script share. */
+export interface Bench {
+  /** The one truth: the editor, the forms and the YAML all read and write it. */
+  draft: Signal<Draft>;
+  /** What the draft began with. */
+  base: Signal<PublishRequest>;
+  /** The owner of the script, such as luascript/default/hello. */
+  owner: Signal<string>;
+  /** Counts how often something else than the editor replaced what it has. */
+  edition: Signal<number>;
+  check: Signal<Check>;
+  /** Where the last call failed. */
+  mark: Signal<Mark | undefined>;
+  view: Signal<View>;
+  place: Signal<Place | undefined>;
+  /** YAML with problems: the forms wait until it has none. */
+  broken: Signal<string | undefined>;
+  /** The last YAML without problems, for its comments. */
+  written: Signal<string>;
+}
+
+export const BenchContext = createContextId<Bench>('scriptorium.bench');
+
+export const useBench = (): Bench => useContext(BenchContext);
+
+export const settingsOf = (request: PublishRequest): Settings => request.settings ?? create(SettingsSchema);
+
+/** change changes the request of the draft. */
+export function change(bench: Bench, part: Partial<PublishRequest>): void {
+  const request = { ...bench.draft.value.request, ...part };
+  bench.draft.value = { ...bench.draft.value, request, dirty: differs(request, bench.base.value) };
+}
+
+export function changeSettings(bench: Bench, part: Partial<Settings>): void {
+  change(bench, { settings: { ...settingsOf(bench.draft.value.request), ...part } });
+}
+
+/** replace puts another request into the place of the whole draft, and the editor shows it. */
+export function replace(bench: Bench, request: PublishRequest): void {
+  change(bench, request);
+  bench.edition.value++;
+}
+
+export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
+
+/** orNone leaves a message out that says nothing, as the registry does. */
+export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>
+  equals(schema, message, create(schema)) ? undefined : message;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export const bytesOf = (text: string): Uint8Array<ArrayBuffer> => encoder.encode(text);
+export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
+
+/** isNew says that there is no such script yet. */
+export const isNew = (draft: Draft): boolean => draft.baseRevision === 0n;

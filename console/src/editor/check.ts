@@ -1,0 +1,32 @@
+import { registry } from '~/api/client';
+import { failureOf, type Failure } from '~/api/failure';
+import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
+import type { Problem } from './problem';
+
+/** Check is what the registry says of the draft. */
+export interface Check {
+  state: 'waiting' | 'checking' | 'done' | 'failed';
+  problems: Problem[];
+  /** The person may not publish, or the registry did not answer: nobody knows whether the draft is right. */
+  failure: Failure | undefined;
+}
+
+export const unchecked: Check = { state: 'waiting', problems: [], failure: undefined };
+
+/** blamesDraft says whether an error is about what is in the draft. */
+const blamesDraft = new Set(['INVALID', 'SCRIPT', 'LIMIT']);
+
+/** check asks the registry what it would say to a publish, as the owner's: who may change the script is not the question here. */
+export async function check(request: PublishRequest, owner: string, signal: AbortSignal): Promise<Check> {
+  try {
+    const { warnings } = await registry().publish({ ...request, owner, expectedRevision: 0n, dryRun: true }, { signal });
+    return { state: 'done', failure: undefined, problems: warnings.map((message) => ({ severity: 'warning', message, field: '', line: 0, column: 0 })) };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!blamesDraft.has(failure.kind)) {
+      return { state: 'failed', problems: [], failure };
+    }
+    const { message, field, line, column } = failure;
+    return { state: 'done', failure: undefined, problems: [{ severity: 'error', message, field, line, column }] };
+  }
+}

@@ -1,0 +1,88 @@
+import { component$, noSerialize, useSignal, useTask$, useVisibleTask$, type NoSerialize, type QRL } from '@builder.io/qwik';
+import type { Mark } from './mark';
+import type { Place, Problem } from './problem';
+import type { Code, Language } from './view';
+
+interface Props {
+  label: string;
+  language: Language;
+  text: string;
+  /** Another number replaces what the editor has by text: an editor does not follow what it has said itself. */
+  edition: number;
+  onEdit$: QRL<(text: string) => void>;
+  problems?: Problem[];
+  mark?: Mark | undefined;
+  place?: Place | undefined;
+  /** JSON, for completion. */
+  config?: string;
+  readOnly?: boolean;
+  /** Of the page's own classes, for the height. */
+  size?: 'small' | 'large';
+}
+
+const none: Problem[] = [];
+
+/** CodeEditor is an editor for code. The code of the editor itself comes when there is one in the page. */
+export const CodeEditor = component$<Props>((props) => {
+  const host = useSignal<HTMLElement>();
+  const code = useSignal<NoSerialize<Code>>();
+  const config = useSignal('');
+  config.value = props.config ?? '';
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    async ({ cleanup }) => {
+      let gone = false;
+      cleanup(() => {
+        gone = true;
+        code.value?.destroy();
+      });
+      const [{ openCode }] = await Promise.all([import('./view'), props.onEdit$.resolve()]);
+      if (gone || !host.value) {
+        return;
+      }
+      code.value = noSerialize(
+        openCode(host.value, {
+          text: props.text,
+          language: props.language,
+          label: props.label,
+          readOnly: props.readOnly ?? false,
+          onEdit: (text) => void props.onEdit$(text),
+          config: () => parsed(config.value),
+        }),
+      );
+    },
+    { strategy: 'document-ready' },
+  );
+
+  useTask$(({ track }) => {
+    const view = track(() => code.value);
+    track(() => props.edition);
+    view?.replace(props.text);
+  });
+  useTask$(({ track }) => {
+    const view = track(() => code.value);
+    view?.problems(track(() => props.problems) ?? none);
+  });
+  useTask$(({ track }) => {
+    const view = track(() => code.value);
+    view?.mark(track(() => props.mark));
+  });
+  useTask$(({ track }) => {
+    const view = track(() => code.value);
+    const place = track(() => props.place);
+    if (place) {
+      view?.goTo(place);
+    }
+  });
+
+  return <div ref={host} class={['code', props.size ?? 'large']}></div>;
+});
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,86 @@
+import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { manifests } from '~/api/client';
+import { failureOf, text } from '~/api/failure';
+import { settingsOf, useBench } from './bench';
+
+/** OwnerNotice says who owns a script, and how to change it there. */
+export const OwnerNotice = component$(() => {
+  const bench = useBench();
+  const yaml = useSignal('');
+  const error = useSignal('');
+  const copied = useSignal(false);
+  const owner = bench.owner.value;
+
+  const show = $(async () => {
+    error.value = '';
+    try {
+      const format = await manifests().format({ script: bench.draft.value.request, owner: bench.owner.value });
+      yaml.value = format.text;
+    } catch (e) {
+      error.value = text(failureOf(e));
+    }
+  });
+  const copy = $(async () => {
+    await navigator.clipboard.writeText(yaml.value);
+    copied.value = true;
+  });
+
+  if (!owner) {
+    return null;
+  }
+  const { name, how } = describe(owner);
+  return (
+    <section class="notice warn" aria-label="Owner">
+      <p>
+        <strong>{name} owns this script.</strong> {how} The registry refuses changes from elsewhere, unless an administrator forces them; the
+        owner may undo what was forced. You can edit and try the script here, and take the YAML there.
+      </p>
+      <div class="tools">
+        <button type="button" onClick$={show}>{yaml.value ? 'Write the YAML again' : 'Show the YAML'}</button>
+        {yaml.value && <button type="button" onClick$={copy}>Copy</button>}
+        {copied.value && <span role="status">Copied.</span>}
+      </div>
+      {error.value && <p class="error" role="alert">{error.value}</p>}
+      {yaml.value && <textarea readOnly rows={12} aria-label="YAML of the draft" value={yaml.value}></textarea>}
+    </section>
+  );
+});
+
+function describe(owner: string): { name: string; how: string } {
+  const [kind, ...rest] = owner.split('/');
+  const kinds: Record<string, string> = { luascript: 'LuaScript', script: 'Script' };
+  if (kind && kinds[kind] && rest.length === 2) {
+    return { name: `The ${kinds[kind]} ${rest[1]} in the namespace ${rest[0]} of a cluster`, how: 'Change that object: kubectl apply, or the repository that it comes from.' };
+  }
+  return { name: owner, how: 'Change it where that is kept, such as a repository with scriptctl apply.' };
+}
+
+/** KindNotice says what is special about a script. */
+export const KindNotice = component$(() => {
+  const bench = useBench();
+  const settings = settingsOf(bench.draft.value.request);
+  const personal = settings.personal;
+  return (
+    <>
+      {settings.library && <p class="notice">This is a library: other scripts require it, and nobody calls it. It has no trigger and no tests.</p>}
+      {personal && <p class="notice">This is a personal version of {personal.of}: only calls with the key {personal.key} run it.</p>}
+    </>
+  );
+});
+
+interface ChangedProps {
+  /** What somebody else did. */
+  story: string;
+  deleted: boolean;
+  onReview$: QRL<() => void>;
+  onDiscard$: QRL<() => void>;
+}
+
+/** ChangedNotice says that somebody else changed the script since the draft began. */
+export const ChangedNotice = component$<ChangedProps>(({ story, deleted, onReview$, onDiscard$ }) => (
+  <div class="notice warn" role="alert">
+    <strong>{story}</strong> Your draft began before. Nothing is overwritten: compare the two when you publish.{' '}
+    {!deleted && <button type="button" onClick$={onReview$}>Review</button>}{' '}
+    {!deleted && <button type="button" class="plain" onClick$={onDiscard$}>Drop my changes</button>}
+  </div>
+));

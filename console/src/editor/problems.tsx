@@ -1,0 +1,51 @@
+import { $, component$ } from '@builder.io/qwik';
+import { text } from '~/api/failure';
+import { useBench, type View } from './bench';
+import type { Problem } from './problem';
+
+/** Problems lists what the registry says of the draft. Each line leads to its place. */
+export const Problems = component$(() => {
+  const bench = useBench();
+  const { state, problems, failure } = bench.check.value;
+  const go = $((p: Problem) => {
+    bench.view.value = viewOf(p);
+    if (p.line > 0) {
+      bench.place.value = { line: p.line, column: p.column };
+    }
+  });
+  return (
+    <section class="problems" aria-label="Problems">
+      <p class="faint" role="status">
+        {state === 'done' && (problems.length === 0 ? 'The registry finds no problem.' : `The registry finds ${problems.length === 1 ? 'one problem' : `${problems.length} problems`}:`)}
+        {(state === 'checking' || state === 'waiting') && 'The registry checks the draft…'}
+        {state === 'failed' && failure && `Not checked: ${text(failure)}`}
+      </p>
+      <ul>
+        {problems.map((p, i) => (
+          <li key={i}>
+            <span class={['tag', p.severity === 'error' ? 'bad' : 'warn']}>{p.severity}</span>
+            <button type="button" class="link" onClick$={() => go(p)}>
+              {where(p)}{p.message}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+});
+
+function where(p: Problem): string {
+  if (p.line > 0) {
+    return p.column > 0 ? `Line ${p.line}, column ${p.column}: ` : `Line ${p.line}: `;
+  }
+  return p.field && !p.message.startsWith(p.field) ? `${p.field}: ` : '';
+}
+
+/** viewOf is the tab that has what a problem is about. */
+function viewOf(p: Problem): View {
+  if (p.line > 0 || !p.field.startsWith('settings.')) {
+    return 'source';
+  }
+  const [, part = ''] = p.field.split('.');
+  return part === 'tests' || part === 'rollout' ? part : 'settings';
+}

@@ -1,0 +1,204 @@
+import { $, component$, useContextProvider, useSignal, useTask$, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { Link, useNavigate } from '@builder.io/qwik-city';
+import { failureOf, text } from '~/api/failure';
+import type { PublishRequest, PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { Release } from '~/gen/proto/script/v1/script_pb';
+import { RolloutForm } from '~/manifest/rollout';
+import { SettingsForm } from '~/manifest/settings';
+import { TestsForm } from '~/manifest/tests';
+import { YamlView } from '~/manifest/yaml';
+import { PublishDialog } from '~/release/publish';
+import { scriptHref } from '~/script/name';
+import { TryPanel } from '~/try/panel';
+import { BenchContext, isNew, replace, type Bench, type View } from './bench';
+import { newsOf, story } from './changed';
+import { check, unchecked } from './check';
+import { keep, forget } from './kept';
+import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
+import { open, type Opened } from './open';
+import { SourceView } from './source';
+import { Tabs } from './tabs';
+
+interface Props {
+  opened: Opened;
+  script: Signal<ScriptStatus | undefined>;
+}
+
+const views: { id: View; title: string }[] = [
+  { id: 'source', title: 'Source' },
+  { id: 'settings', title: 'Settings' },
+  { id: 'tests', title: 'Tests' },
+  { id: 'rollout', title: 'Rollout plan' },
+  { id: 'yaml', title: 'YAML' },
+];
+
+/** After so many milliseconds without a change, the registry checks the draft. */
+const pause = 500;
+
+/** Workbench edits one script: source, settings and YAML are views of one draft, which the panel beside them tries. */
+export const Workbench = component$<Props>(({ opened, script }) => {
+  const bench: Bench = {
+    draft: useSignal(opened.draft),
+    base: useSignal(opened.base),
+    owner: useSignal(opened.release?.owner ?? ''),
+    edition: useSignal(0),
+    check: useSignal(unchecked),
+    mark: useSignal(),
+    view: useSignal<View>('source'),
+    place: useSignal(),
+    broken: useSignal(),
+    written: useSignal(''),
+  };
+  useContextProvider(BenchContext, bench);
+  const seen = useSignal<Release | undefined>(opened.release);
+  const publishing = useSignal(false);
+  const said = useSignal('');
+  const run = useSignal(0);
+  const navigate = useNavigate();
+  const name = `${opened.base.tenant}/${opened.base.name}`;
+
+  const take = $((o: Opened) => {
+    bench.base.value = o.base;
+    bench.draft.value = o.draft;
+    bench.owner.value = o.release?.owner ?? '';
+    bench.broken.value = undefined;
+    bench.written.value = '';
+    bench.mark.value = undefined;
+    seen.value = o.release;
+    bench.edition.value++;
+  });
+
+  const reload = $(async (version?: bigint) => {
+    try {
+      const { tenant, name } = bench.base.value;
+      await take(await open({ tenant, name }, version));
+    } catch (e) {
+      said.value = text(failureOf(e));
+    }
+  });
+
+  const onPublished = $(async (r: PublishResponse) => {
+    const { request } = bench.draft.value;
+    if (isNew(bench.draft.value)) {
+      forget(name);
+      await navigate(scriptHref(`${request.tenant}/${request.name}`));
+      return;
+    }
+    bench.base.value = request;
+    seen.value = r.release;
+    bench.draft.value = { request, baseRevision: r.release!.revision, baseVersion: r.version!.number, dirty: false };
+    said.value = r.changed ? `Version ${r.version?.number} is published.` : 'The registry has all of this already.';
+  });
+
+  const onMerged = $(async (request: PublishRequest, revision: bigint) => {
+    const now = await open({ tenant: request.tenant, name: request.name });
+    bench.base.value = now.base;
+    seen.value = now.release;
+    bench.draft.value = { ...now.draft, baseRevision: revision };
+    replace(bench, request);
+  });
+
+  useTask$(({ track }) => {
+    const draft = track(() => bench.draft.value);
+    keep(name, { draft, base: bench.base.value, release: seen.value });
+  });
+
+  // The registry says at once what somebody else does with the script.
+  useTask$(async ({ track }) => {
+    const now = track(() => script.value)?.release;
+    const busy = track(() => publishing.value);
+    const { draft } = bench;
+    const news = newsOf(draft.value, seen.value, now);
+    if (!now || busy || news === 'none' || isNew(draft.value)) {
+      return;
+    }
+    if (news === 'moved') {
+      seen.value = now;
+      draft.value = { ...draft.value, baseRevision: now.revision };
+    } else if (!draft.value.dirty && !now.deleted) {
+      const what = story(seen.value, now);
+      await reload();
+      said.value = `${what} You see it now.`;
+    }
+  });
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    ({ track, cleanup }) => {
+      const { request } = track(() => bench.draft.value);
+      const abort = new AbortController();
+      const timer = setTimeout(async () => {
+        bench.check.value = { ...bench.check.value, state: 'checking' };
+        const answer = await check(request, bench.owner.value, abort.signal);
+        if (!abort.signal.aborted) {
+          bench.check.value = answer;
+        }
+      }, pause);
+      cleanup(() => {
+        clearTimeout(timer);
+        abort.abort();
+      });
+    },
+    { strategy: 'document-ready' },
+  );
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    ({ cleanup }) => {
+      const onKey = (event: KeyboardEvent) => {
+        const control = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+        if (!control || document.querySelector('dialog[open]') || !(event.key === 's' || event.key === 'Enter')) {
+          return;
+        }
+        event.preventDefault();
+        // A field says what it has when it loses the focus.
+        const field = document.activeElement;
+        if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
+          field.dispatchEvent(new Event('change', { bubbles: true }));
+        }
+        if (event.key === 's') {
+          publishing.value = true;
+        } else {
+          run.value++;
+        }
+      };
+      document.addEventListener('keydown', onKey);
+      cleanup(() => document.removeEventListener('keydown', onKey));
+    },
+    { strategy: 'document-ready' },
+  );
+
+  const draft = bench.draft.value;
+  const release = script.value?.release;
+  const changed = release && !publishing.value && newsOf(draft, seen.value, release) === 'changed';
+  const panel = (id: View) => ({ id: `panel-${id}`, role: 'tabpanel', 'aria-labelledby': `tab-${id}`, hidden: bench.view.value !== id }) as const;
+  return (
+    <>
+      <OwnerNotice />
+      <KindNotice />
+      {changed && <ChangedNotice story={story(seen.value, release)} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
+      <div class="tools state">
+        <span role="status">
+          {said.value && !draft.dirty ? said.value : isNew(draft) ? 'A new script. It is not published yet.' : draft.dirty ? `Version ${draft.baseVersion} with changes that are not published. They stay in this tab until you close it.` : `Version ${draft.baseVersion}.`}
+        </span>{' '}
+        {release?.candidate && !draft.dirty && <Link href={scriptHref(name, 'rollout/')}>Watch the rollout</Link>}
+        <span class="end">
+          {draft.dirty && !isNew(draft) && <button type="button" class="plain" onClick$={() => reload(draft.baseVersion)}>Drop changes</button>}
+          <button type="button" class="primary" onClick$={() => (publishing.value = true)} title="Ctrl S">Publish…</button>
+        </span>
+      </div>
+      <div class="bench">
+        <div>
+          <Tabs label="Parts of the script" tabs={views} at={bench.view} />
+          <div {...panel('source')}><SourceView /></div>
+          <div {...panel('settings')}>{bench.view.value === 'settings' && <SettingsForm />}</div>
+          <div {...panel('tests')}>{bench.view.value === 'tests' && <TestsForm />}</div>
+          <div {...panel('rollout')}>{bench.view.value === 'rollout' && <RolloutForm />}</div>
+          <div {...panel('yaml')}>{bench.view.value === 'yaml' && <YamlView />}</div>
+        </div>
+        <TryPanel run={run} />
+      </div>
+      <PublishDialog open={publishing} draft={draft} onPublished$={onPublished} onMerged$={onMerged} />
+    </>
+  );
+});

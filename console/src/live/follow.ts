@@ -1,0 +1,126 @@
+import type { Signal } from '@builder.io/qwik';
+import { failureOf, text } from '~/api/failure';
+import { session } from '~/api/session';
+
+/** Live says how fresh what a page shows is. */
+export interface Live {
+  state: 'connecting' | 'live' | 'stale';
+  /** Since when, in milliseconds. */
+  since: number;
+  why: string;
+}
+
+export const connecting = (): Live => ({ state: 'connecting', since: Date.now(), why: '' });
+
+const firstPause = 500;
+const longestPause = 10_000;
+const quiet = 15_000;
+
+/**
+ * follow reads a stream until signal ends, and opens it again when it breaks. A stream without messages is checked: a
+ * console that is gone may leave the connection as it is.
+ */
+export async function follow<T>(
+  signal: AbortSignal,
+  live: Signal<Live>,
+  open: (signal: AbortSignal) => AsyncIterable<T>,
+  take: (message: T) => void,
+): Promise<void> {
+  let pause = firstPause;
+  while (!signal.aborted) {
+    const attempt = new AbortController();
+    const end = () => attempt.abort();
+    signal.addEventListener('abort', end);
+    const watch = watchQuiet(attempt);
+    try {
+      for await (const message of open(attempt.signal)) {
+        watch.heard();
+        pause = firstPause;
+        if (live.value.state !== 'live') {
+          live.value = { state: 'live', since: Date.now(), why: '' };
+        }
+        take(message);
+      }
+      stale(live, 'The stream ended.');
+    } catch (error) {
+      if (!signal.aborted) {
+        stale(live, text(failureOf(error)));
+      }
+    } finally {
+      watch.stop();
+      attempt.abort();
+      signal.removeEventListener('abort', end);
+    }
+    await sleep(pause * (0.5 + Math.random()), signal);
+    pause = Math.min(2 * pause, longestPause);
+  }
+}
+
+/** poll calls load again and again, with a pause between, until signal ends. A hidden page does not poll. */
+export async function poll(signal: AbortSignal, live: Signal<Live>, pause: number, load: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await load(signal);
+      if (live.value.state !== 'live') {
+        live.value = { state: 'live', since: Date.now(), why: '' };
+      }
+    } catch (error) {
+      if (!signal.aborted) {
+        stale(live, text(failureOf(error)));
+      }
+    }
+    await sleep(pause, signal);
+    await shown(signal);
+  }
+}
+
+function stale(live: Signal<Live>, why: string): void {
+  const since = live.value.state === 'stale' ? live.value.since : Date.now();
+  live.value = { state: 'stale', since, why };
+}
+
+function watchQuiet(attempt: AbortController) {
+  let heard = Date.now();
+  const timer = setInterval(async () => {
+    if (Date.now() - heard < quiet) {
+      return;
+    }
+    try {
+      await session(AbortSignal.timeout(quiet / 2));
+      heard = Date.now();
+    } catch {
+      attempt.abort(new Error('The console does not answer.'));
+    }
+  }, quiet / 3);
+  return { heard: () => (heard = Date.now()), stop: () => clearInterval(timer) };
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const timer = setTimeout(finish, ms);
+    function finish() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', finish);
+      done();
+    }
+    signal.addEventListener('abort', finish);
+  });
+}
+
+/** shown waits until somebody can see the page. */
+function shown(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (!document.hidden) {
+      done();
+      return;
+    }
+    const finish = () => {
+      if (signal.aborted || !document.hidden) {
+        document.removeEventListener('visibilitychange', finish);
+        done();
+      }
+    };
+    document.addEventListener('visibilitychange', finish);
+    signal.addEventListener('abort', finish);
+  });
+}

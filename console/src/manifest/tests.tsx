@@ -1,0 +1,123 @@
+import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { create } from '@bufbuild/protobuf';
+import { bytesOf, changeSettings, settingsOf, textOf, useBench, type Bench } from '~/editor/bench';
+import { pretty, problemOf } from '~/editor/json';
+import { TestSchema, type Test } from '~/gen/proto/script/v1/script_pb';
+import { Field, SelectField } from './field';
+import { FormGuard } from './guard';
+
+/** TestsForm edits the calls that a new version must answer rightly before it goes live. */
+export const TestsForm = component$(() => {
+  const bench = useBench();
+  const removed = useSignal<{ test: Test; at: number }>();
+  const { tests, library } = settingsOf(bench.draft.value.request);
+  if (library) {
+    return <p class="notice">A library has no tests: test the scripts that require it.</p>;
+  }
+  return (
+    <FormGuard>
+      {tests.length === 0 && (
+        <div class="card empty">
+          <h2>There are no tests yet</h2>
+          <p>Agents run the tests of a new version before it goes live. Try the script, and save a result that is right as a test.</p>
+        </div>
+      )}
+      {tests.map((t, i) => (
+        <TestForm
+          key={i}
+          test={t}
+          at={i}
+          onRemove$={$(() => {
+            removed.value = { test: t, at: i };
+            changeSettings(bench, { tests: tests.toSpliced(i, 1) });
+          })}
+        />
+      ))}
+      <div class="tools">
+        <button type="button" onClick$={() => changeSettings(bench, { tests: [...tests, create(TestSchema, { name: freeName(tests), request: bytesOf('{}') })] })}>Add a test</button>
+        {removed.value && (
+          <span role="status">
+            The test {removed.value.test.name} is removed.{' '}
+            <button
+              type="button"
+              class="link"
+              onClick$={() => {
+                changeSettings(bench, { tests: tests.toSpliced(removed.value!.at, 0, removed.value!.test) });
+                removed.value = undefined;
+              }}
+            >
+              Undo
+            </button>
+          </span>
+        )}
+      </div>
+    </FormGuard>
+  );
+});
+
+const outcomes = [
+  { value: '', title: 'a result' },
+  { value: 'SCRIPT', title: 'the error SCRIPT' },
+  { value: 'LIMIT', title: 'the error LIMIT' },
+  { value: 'TIMEOUT', title: 'the error TIMEOUT' },
+];
+
+interface TestProps {
+  test: Test;
+  at: number;
+  onRemove$: QRL<() => void>;
+}
+
+const TestForm = component$<TestProps>(({ test, at, onRemove$ }) => {
+  const bench = useBench();
+  return (
+    <fieldset>
+      <legend>Test {at + 1}</legend>
+      <Field label="Name" value={test.name} take$={$((text: string) => (text.trim() === '' ? 'A test needs a name.' : set(bench, at, { name: text.trim() })))} />
+      <div class="fields">
+        <Field label="Request, in JSON" value={pretty(textOf(test.request) || '{}')} mono rows={6} take$={$((text: string) => takeJSON(text, (request) => set(bench, at, { request })))} />
+        <div>
+          <SelectField label="It must end with" value={test.error} options={outcomes} take$={$((error: string) => set(bench, at, error ? { error, expect: new Uint8Array() } : { error }))} />
+          {!test.error && (
+            <Field
+              label="Expected result, in JSON"
+              value={pretty(textOf(test.expect))}
+              mono
+              rows={4}
+              placeholder="anything"
+              hint="Members that it does not name do not matter. null stands for one that must not be there."
+              take$={$((text: string) => (text.trim() === '' ? set(bench, at, { expect: new Uint8Array() }) : takeJSON(text, (expect) => set(bench, at, { expect }))))}
+            />
+          )}
+        </div>
+      </div>
+      <button type="button" class="danger" onClick$={onRemove$} aria-label={`Remove the test ${test.name}`}>Remove</button>
+    </fieldset>
+  );
+});
+
+function set(bench: Bench, at: number, part: Partial<Test>): undefined {
+  const { tests } = settingsOf(bench.draft.value.request);
+  changeSettings(bench, { tests: tests.map((t, i) => (i === at ? { ...t, ...part } : t)) });
+  return undefined;
+}
+
+function takeJSON(text: string, take: (value: Uint8Array<ArrayBuffer>) => void): string | undefined {
+  const problem = problemOf(text);
+  if (problem) {
+    return `This is not JSON yet: ${problem}`;
+  }
+  take(bytesOf(text.trim()));
+  return undefined;
+}
+
+/** freeName is a name that no test has yet. */
+export function freeName(tests: Test[], wish = 'test'): string {
+  const names = new Set(tests.map((t) => t.name));
+  for (let i = 1; ; i++) {
+    const name = i === 1 ? wish : `${wish} ${i}`;
+    if (!names.has(name)) {
+      return name;
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { manifests } from '~/api/client';
+import { failureOf, text as textOfFailure } from '~/api/failure';
+import { isNew, replace, useBench, type Bench } from '~/editor/bench';
+import { CodeEditor } from '~/editor/code';
+import type { Problem } from '~/editor/problem';
+import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
+
+const pause = 300;
+
+/** YamlView is the draft as the manifest that scriptctl and a cluster take, without the source. Both ways lead to one draft. */
+export const YamlView = component$(() => {
+  const bench = useBench();
+  const text = useSignal('');
+  const shown = useSignal(0);
+  const problems = useSignal<Problem[]>([]);
+  const failure = useSignal('');
+  const typed = useSignal<string>();
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    async ({ track }) => {
+      // The draft may be another one: the registry's, or a merged one.
+      track(() => bench.base.value);
+      const broken = bench.broken.value;
+      try {
+        text.value = broken ?? (await format(bench));
+        typed.value = broken;
+      } catch (error) {
+        failure.value = textOfFailure(failureOf(error));
+      }
+      shown.value++;
+    },
+    { strategy: 'document-ready' },
+  );
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(({ track, cleanup }) => {
+    const now = track(() => typed.value);
+    if (now === undefined) {
+      return;
+    }
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        problems.value = await parse(bench, now, abort.signal);
+        failure.value = '';
+      } catch (error) {
+        const f = failureOf(error);
+        failure.value = f.canceled ? failure.value : textOfFailure(f);
+      }
+    }, pause);
+    cleanup(() => {
+      clearTimeout(timer);
+      abort.abort();
+    });
+  });
+
+  return (
+    <>
+      {failure.value && <p class="error" role="alert">{failure.value}</p>}
+      <CodeEditor
+        label="Manifest, in YAML, without the source"
+        language="yaml"
+        text={text.value}
+        edition={shown.value}
+        problems={problems.value}
+        onEdit$={$((now: string) => {
+          // Until the console has read it, the forms wait.
+          bench.broken.value = now;
+          typed.value = now;
+        })}
+      />
+      <p class="faint hint">The source stands in its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
+      <ul class="problems" aria-label="Problems of the YAML">
+        {problems.value.map((p, i) => (
+          <li key={i}>
+            <span class="tag bad">error</span> {p.line > 0 && `Line ${p.line}, column ${p.column}: `}{p.field && !p.message.startsWith(p.field) && `${p.field}: `}{p.message}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+});
+
+/** format writes the draft, and keeps the comments and the order of the YAML that somebody wrote before. */
+async function format(bench: Bench): Promise<string> {
+  const { request } = bench.draft.value;
+  const { text } = await manifests().format({ script: request, owner: bench.owner.value, withoutSource: true, previous: bench.written.value });
+  bench.written.value = text;
+  return text;
+}
+
+/** parse makes YAML the draft if nothing is wrong with it, and returns what is. */
+async function parse(bench: Bench, text: string, signal: AbortSignal): Promise<Problem[]> {
+  const { source } = bench.draft.value.request;
+  const answer = await manifests().parse({ text, source }, { signal });
+  const problems: Problem[] = answer.problems.map(({ message, field, line, column }) => ({ severity: 'error', message, field, line, column }));
+  const { script } = answer;
+  if (script && problems.length === 0) {
+    const moved = movedTo(bench, script);
+    if (moved) {
+      return [moved];
+    }
+    bench.broken.value = undefined;
+    bench.written.value = text;
+    const { tenant, name, engine, entrypoint, settings, enabled, pin, signature } = script;
+    replace(bench, { ...bench.draft.value.request, tenant, name, engine, settings, signature, ...{ entrypoint, enabled, pin } } as PublishRequest);
+  }
+  return problems;
+}
+
+/** movedTo refuses to make another script of this one. */
+function movedTo(bench: Bench, { tenant, name }: PublishRequest): Problem | undefined {
+  const { request } = bench.draft.value;
+  if (isNew(bench.draft.value) || (tenant === request.tenant && name === request.name)) {
+    return undefined;
+  }
+  return { severity: 'error', field: 'metadata.name', message: `This page is about ${request.tenant}/${request.name}. Write a new script to have another name.`, line: 0, column: 0 };
+}

@@ -1,0 +1,59 @@
+import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { failureOf, type Failure } from '~/api/failure';
+import { keptDraft } from '~/editor/kept';
+import { open, type Opened } from '~/editor/open';
+import { Workbench } from '~/editor/workbench';
+import { Header } from '~/script/header';
+import { nameOf } from '~/script/name';
+import { useStatus } from '~/script/status';
+import { useUrl } from '~/shell/url';
+import { Problem } from '~/ui/problem';
+
+export default component$(() => {
+  const url = useUrl();
+  const { script, live } = useStatus(url);
+  const opened = useSignal<Opened>();
+  const failure = useSignal<Failure>();
+  const name = nameOf(url.value);
+  const full = `${name.tenant}/${name.name}`;
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    async ({ track, cleanup }) => {
+      const at = track(() => url.value);
+      opened.value = undefined;
+      failure.value = undefined;
+      let gone = false;
+      cleanup(() => (gone = true));
+      const { tenant, name } = nameOf(at);
+      if (!name) {
+        return;
+      }
+      const version = at?.searchParams.get('version');
+      try {
+        const read = (!version && keptDraft(`${tenant}/${name}`)) || (await open({ tenant, name }, /^\d{1,18}$/.test(version ?? '') ? BigInt(version!) : 0n));
+        if (!gone) {
+          opened.value = read;
+        }
+      } catch (error) {
+        if (!gone) {
+          failure.value = failureOf(error);
+        }
+      }
+    },
+    { strategy: 'document-ready' },
+  );
+
+  return (
+    <>
+      <Header name={name} tab="" status={script.value} live={live.value} />
+      <Problem failure={failure.value} />
+      {failure.value?.kind === 'NOTFOUND' && <p><Link class="button" href={`/script/new/?name=${encodeURIComponent(full)}`}>Write {full}</Link></p>}
+      {url.value && !name.name && <p>The address names no script. <Link href="/">Choose one</Link></p>}
+      {opened.value ? <Workbench key={full} opened={opened.value} script={script} /> : !failure.value && <div class="bench loading" aria-busy="true"></div>}
+    </>
+  );
+});
+
+export const head: DocumentHead = { title: 'Script' };

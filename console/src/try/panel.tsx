@@ -1,0 +1,94 @@
+import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { settingsOf, useBench } from '~/editor/bench';
+import { isJSON } from '~/editor/json';
+import { Problem } from '~/ui/problem';
+import { tryDraft, whyNot, type Outcome } from './call';
+import { RequestEditor } from './editor';
+import { TestOutcomes } from './outcomes';
+import { remember, savedOf, start } from './request';
+import { ErrorView, ResultView } from './result';
+import { SaveAsTest } from './save';
+
+/** TryPanel runs the draft on an agent. Another number in run is a wish of the keyboard to run it. */
+export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
+  const bench = useBench();
+  const { tests, library } = settingsOf(bench.draft.value.request);
+  const json = useSignal(savedOf(tests, [])[0]?.json ?? start);
+  const tried = useSignal<string[]>([]);
+  const busy = useSignal(false);
+  const outcome = useSignal<Outcome>();
+
+  const go = $(async (what: 'request' | 'tests') => {
+    if (busy.value || (what === 'request' && !isJSON(json.value))) {
+      return;
+    }
+    busy.value = true;
+    outcome.value = await tryDraft(bench, what === 'request' ? json.value : undefined);
+    busy.value = false;
+    if (what === 'request') {
+      tried.value = remember(tried.value, json.value);
+    }
+  });
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    async ({ track }) => {
+      if (track(() => run.value) > 0) {
+        await go('request');
+      }
+    },
+    { strategy: 'document-ready' },
+  );
+
+  if (library) {
+    return <section class="card" aria-label="Try it"><h2>Try it</h2><p>Nobody calls a library. Try a script that requires it.</p></section>;
+  }
+  return (
+    <section class="card" aria-label="Try it">
+      <h2>Try it</h2>
+      <p class="faint">An agent runs the draft in the sandbox of the tenant. No gateway can reach it, and the registry stores nothing of it.</p>
+      <RequestEditor json={json} saved={savedOf(tests, tried.value)} />
+      <div class="tools">
+        <button type="button" class="primary" disabled={busy.value} onClick$={() => go('request')} title="Ctrl Enter">Run</button>
+        <button type="button" disabled={busy.value || tests.length === 0} onClick$={() => go('tests')}>{tests.length === 0 ? 'No tests yet' : `Run ${tests.length === 1 ? 'the test' : `all ${tests.length} tests`}`}</button>
+        <span class="faint"><kbd>Ctrl Enter</kbd> runs</span>
+        <span role="status">{busy.value && 'An agent runs it…'}</span>
+      </div>
+      <div class="outcome" aria-live="polite" aria-busy={busy.value}>
+        <Problem failure={outcome.value?.failure} />
+        {outcome.value?.response && <Answer outcome={outcome.value} />}
+      </div>
+    </section>
+  );
+});
+
+const Answer = component$(({ outcome }: { outcome: Outcome }) => {
+  const response = outcome.response!;
+  const why = whyNot(response);
+  if (why) {
+    return (
+      <>
+        <p>{response.agent ? `The agent ${response.agent} could not compile it:` : 'Nothing ran. The registry says:'}</p>
+        <ErrorView error={why} />
+      </>
+    );
+  }
+  const [call] = response.calls;
+  if (outcome.json === undefined) {
+    return (
+      <>
+        <TestOutcomes results={response.tests} />
+        <p class="faint">It ran on the agent {response.agent}.</p>
+      </>
+    );
+  }
+  if (!call) {
+    return <p class="notice warn">The time was over before the call ran.</p>;
+  }
+  return (
+    <>
+      <ResultView result={call} agent={response.agent} />
+      <SaveAsTest json={outcome.json} result={call} />
+    </>
+  );
+});

@@ -1,0 +1,69 @@
+import { $, component$, Slot, useSignal, type QRL, type Signal } from '@builder.io/qwik';
+import { failureOf, text } from '~/api/failure';
+import { Modal } from './modal';
+
+interface Props {
+  open: Signal<boolean>;
+  title: string;
+  /** On the button, such as "Roll back". */
+  action: string;
+  danger?: boolean;
+  /** Ask why. The reason stands in the history. */
+  reason?: boolean;
+  /** What the person has to type first, for what cannot be undone. */
+  typed?: string;
+  /** Does it. An error stays in the dialog. */
+  onConfirm$: QRL<(reason: string) => Promise<void>>;
+}
+
+/** Confirm asks before something happens. What it does stands in its slot. */
+export const Confirm = component$<Props>(({ open, title, action, danger, reason, typed, onConfirm$ }) => {
+  const why = useSignal('');
+  const name = useSignal('');
+  const error = useSignal('');
+  const busy = useSignal(false);
+
+  const submit = $(async () => {
+    if (busy.value) {
+      return;
+    }
+    busy.value = true;
+    error.value = '';
+    try {
+      await onConfirm$(why.value.trim());
+      why.value = name.value = '';
+      open.value = false;
+    } catch (e) {
+      error.value = text(failureOf(e));
+    } finally {
+      busy.value = false;
+    }
+  });
+
+  return (
+    <Modal open={open} title={title}>
+      <form preventdefault:submit onSubmit$={submit}>
+        <Slot />
+        {reason && (
+          <label>
+            Reason
+            <input bind:value={why} required maxLength={1000} autocomplete="off" autoFocus />
+          </label>
+        )}
+        {typed && (
+          <label>
+            Type <code>{typed}</code> to confirm
+            <input bind:value={name} autocomplete="off" spellcheck={false} />
+          </label>
+        )}
+        {error.value && <p class="error" role="alert">{error.value}</p>}
+        <footer>
+          <button type="button" onClick$={() => (open.value = false)}>Cancel</button>
+          <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy.value || (typed !== undefined && name.value !== typed)}>
+            {action}
+          </button>
+        </footer>
+      </form>
+    </Modal>
+  );
+});

@@ -1,0 +1,30 @@
+import { $, component$, Slot, useSignal, useTask$, type Signal } from '@builder.io/qwik';
+
+/** Modal is a dialog that open shows. Escape closes it, and the browser keeps the focus in it. */
+export const Modal = component$(({ open, title, wide }: { open: Signal<boolean>; title: string; wide?: boolean }) => {
+  const dialog = useSignal<HTMLDialogElement>();
+
+  useTask$(({ track }) => {
+    const show = track(() => open.value);
+    const element = track(() => dialog.value);
+    if (show && element && !element.open) {
+      element.showModal();
+    } else if (!show && element?.open) {
+      element.close();
+    }
+  });
+
+  return (
+    <dialog ref={dialog} class={{ modal: true, wide }} aria-label={title} onClose$={$(() => (open.value = false))}>
+      {open.value && (
+        <>
+          <header>
+            <h2>{title}</h2>
+            <button type="button" class="plain" aria-label="Close" onClick$={() => (open.value = false)}>✕</button>
+          </header>
+          <Slot />
+        </>
+      )}
+    </dialog>
+  );
+});

@@ -1,0 +1,34 @@
+import { component$ } from '@builder.io/qwik';
+import type { Timestamp } from '@bufbuild/protobuf/wkt';
+
+interface Props {
+  at: Timestamp | number | undefined;
+  /** The time of the day alone. */
+  clock?: boolean;
+}
+
+/** Time shows a time in the reader's zone, and UTC on hover. */
+export const Time = component$<Props>(({ at, clock }) => {
+  const ms = milliseconds(at);
+  if (ms === undefined) {
+    return <span class="faint">never</span>;
+  }
+  const date = new Date(ms);
+  const utc = date.toISOString();
+  return (
+    <time dateTime={utc} title={`${utc.slice(0, 19).replace('T', ' ')} UTC`}>
+      {clock ? date.toLocaleTimeString() : when(date)}
+    </time>
+  );
+});
+
+export function milliseconds(at: Timestamp | number | undefined): number | undefined {
+  return typeof at === 'number' ? at : at && Number(at.seconds) * 1000 + Math.floor(at.nanos / 1e6);
+}
+
+/** when leaves the day out if it is today. */
+function when(date: Date): string {
+  return date.toDateString() === new Date().toDateString()
+    ? date.toLocaleTimeString()
+    : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+}

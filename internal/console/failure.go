@@ -1,0 +1,42 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// errNoSession is the answer to a call without a session that is good.
+var errNoSession = script.Errorf(script.Denied, "", "the session has ended, or there is none: sign in")
+
+// failure is an error of the console itself, in the form that those of the registry have.
+func failure(err error) *connect.Error {
+	code := connect.Code(0)
+	if errors.Is(err, errNoSession) {
+		code = connect.CodeUnauthenticated
+	}
+	return failureAs(code, err)
+}
+
+// failureAs is failure with another code than the error's kind has; 0 for that.
+func failureAs(code connect.Code, err error) *connect.Error {
+	passed, _ := connectError(wire.ToStatus(err)).(*connect.Error) //nolint:errorlint // it is one
+	if code == 0 {
+		return passed
+	}
+	e := connect.NewError(code, errors.New(passed.Message()))
+	for _, d := range passed.Details() {
+		e.AddDetail(d)
+	}
+	return e
+}
+
+// refuse answers a request with the error, in the form of its protocol.
+func refuse(w http.ResponseWriter, r *http.Request, e *connect.Error) {
+	w.Header().Set("Cache-Control", "no-store")
+	_ = connect.NewErrorWriter().Write(w, r, e) // the browser is gone
+}

@@ -1,0 +1,120 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// backgroundHeader marks calls that a page makes by itself: they do not keep a session from being idle.
+const backgroundHeader = "Scriptorium-Background"
+
+// Times for the browser.
+const (
+	bodyTimeout  = 30 * time.Second // until a request has arrived
+	writeTimeout = 30 * time.Second // until the browser has taken a part of the answer
+)
+
+// errStopping is the reason that streams end with when the console does.
+var errStopping = script.Errorf(script.Unavailable, "", "the console stops: try again")
+
+// require lets requests with a session pass, within the bounds of that, and ends them with the session. Streams end when the
+// console stops, too.
+func (c *Console) require(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		stream, ok := protocol(r)
+		if !ok {
+			c.metrics.refused("content_type")
+			refuse(w, r, failureAs(connect.CodeInvalidArgument, script.Errorf(script.Invalid, "Content-Type", "%.100q is none of the console: send application/proto, application/json, application/connect+proto or application/connect+json", r.Header.Get("Content-Type"))))
+			return
+		}
+		found := c.sessions.find(r, r.Header.Get(backgroundHeader) == "")
+		if found == nil {
+			c.metrics.refused("no_session")
+			refuse(w, r, failure(errNoSession))
+			return
+		}
+		leave, err := c.sessions.enter(found, stream)
+		if err != nil {
+			c.metrics.refused("session_limit")
+			refuse(w, r, failure(err))
+			return
+		}
+		defer leave()
+		if err := receive(w, r); err != nil {
+			refuse(w, r, failure(err))
+			return
+		}
+		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), sessionKey{}, found))
+		defer cancel(nil)
+		defer context.AfterFunc(found.life, func() { cancel(context.Cause(found.life)) })()
+		if stream {
+			defer context.AfterFunc(c.draining, func() { cancel(errStopping) })()
+		}
+		next.ServeHTTP(newPatientWriter(w), r.WithContext(ctx))
+	})
+}
+
+// protocol reports whether the request speaks Connect's protocol, and whether it wants a stream.
+func protocol(r *http.Request) (stream, ok bool) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return false, false
+	}
+	switch strings.TrimPrefix(kind, "application/") {
+	case "proto", "json":
+		return false, true
+	case "connect+proto", "connect+json":
+		return true, true
+	}
+	return false, false
+}
+
+// receive reads the body of the request, which has a bound of size and of time. The handler finds it in its place.
+func receive(w http.ResponseWriter, r *http.Request) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	const envelope = 5 // of a message in a stream
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage+envelope))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return script.Errorf(script.Limit, "", "the request is larger than %d bytes: make it smaller", maxMessage)
+	}
+	if err != nil {
+		return script.Errorf(script.Timeout, "", "the request has not arrived within %s: try again", bodyTimeout)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// patientWriter gives up on a browser that takes nothing for a while.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newPatientWriter(w http.ResponseWriter) *patientWriter {
+	return &patientWriter{w, http.NewResponseController(w)}
+}
+
+// Write implements http.ResponseWriter.
+func (w *patientWriter) Write(p []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher, which Connect's streams need.
+func (w *patientWriter) Flush() { _ = w.control.Flush() }
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
