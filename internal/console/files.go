@@ -1,52 +1,116 @@
 package console
 
 import (
-	"errors"
-	"io"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
+	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 )
 
-// serveFiles serves the files of the web application. A path that ends with / is a page: its index.html. Names of files in build/ and
-// assets/ have a digest of what is in them, so browsers keep them.
-func serveFiles(files fs.FS) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-		if info, err := fs.Stat(files, orDot(name)); err == nil && info.IsDir() {
-			if name != "" && !strings.HasSuffix(r.URL.Path, "/") {
-				http.Redirect(w, r, "/"+name+"/?"+r.URL.RawQuery, http.StatusMovedPermanently)
-				return
-			}
-			name = path.Join(name, "index.html")
-		}
-		f, err := files.Open(name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			http.NotFound(w, r)
-			return
-		}
-		if err != nil {
-			http.Error(w, "this file cannot be read", http.StatusInternalServerError)
-			return
-		}
-		defer f.Close()
-		w.Header().Set("Cache-Control", "no-cache")
-		if strings.HasPrefix(name, "build/") || strings.HasPrefix(name, "assets/") {
-			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		}
-		info, err := f.Stat()
-		if err != nil {
-			http.Error(w, "this file cannot be read", http.StatusInternalServerError)
-			return
-		}
-		http.ServeContent(w, r, name, info.ModTime(), f.(io.ReadSeeker))
-	})
+// file is one of the web application, as browsers get it.
+type file struct {
+	data    []byte
+	zipped  []byte // nil if that is no smaller
+	kind    string
+	caching string
+	tag     string
 }
 
-func orDot(name string) string {
-	if name == "" {
-		return "."
+// files are those of the web application, by their paths. They are read once: they are part of the program. A page is the
+// index.html of its folder.
+type files map[string]*file
+
+// newFiles reads all files but hidden ones.
+func newFiles(from fs.FS) (files, error) {
+	all := files{}
+	err := fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name != "." && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		}
+		data, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		f, err := newFile(name, data)
+		if err != nil {
+			return err
+		}
+		all["/"+name] = f
+		if page, ok := strings.CutSuffix("/"+name, "/index.html"); ok {
+			all[page+"/"] = f
+		}
+		return nil
+	})
+	return all, err
+}
+
+// newFile compresses what gets smaller. Names of files in build/ and assets/ have a digest of what is in them, so browsers
+// keep them.
+func newFile(name string, data []byte) (*file, error) {
+	f := &file{data: data, kind: mime.TypeByExtension(path.Ext(name)), caching: "no-cache", tag: fmt.Sprintf(`"%x"`, sha256.Sum256(data))}
+	if f.kind == "" {
+		f.kind = "application/octet-stream"
 	}
-	return name
+	if strings.HasPrefix(name, "build/") || strings.HasPrefix(name, "assets/") {
+		f.caching = "public, max-age=31536000, immutable"
+	}
+	var zipped bytes.Buffer
+	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if zipped.Len() < len(data)*9/10 {
+		f.zipped = zipped.Bytes()
+	}
+	return f, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (all files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found := all[r.URL.Path]
+	if found == nil {
+		if all[r.URL.Path+"/"] != nil { // a path of ours, so it leads nowhere else
+			to := r.URL.Path + "/"
+			if r.URL.RawQuery != "" {
+				to += "?" + r.URL.RawQuery
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, "the console has no such page", http.StatusNotFound)
+		return
+	}
+	h, data := w.Header(), found.data
+	h.Set("Cache-Control", found.caching)
+	h.Set("Content-Type", found.kind)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("ETag", found.tag)
+	if found.zipped != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("ETag", strings.TrimSuffix(found.tag, `"`)+`-gzip"`)
+		data = found.zipped
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }

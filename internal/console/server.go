@@ -77,6 +77,7 @@ type Server struct {
 	console *Console
 	http    *http.Server
 	url     string
+	addr    net.Addr
 	running sync.WaitGroup
 	end     context.CancelFunc
 	failed  chan error
@@ -95,7 +96,7 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	scheme := map[bool]string{true: "https", false: "http"}[secure]
-	s := &Server{console: c, url: cmp.Or(at.URL, scheme+"://"+l.Addr().String()), failed: make(chan error, 1)}
+	s := &Server{console: c, url: cmp.Or(at.URL, scheme+"://"+l.Addr().String()), addr: l.Addr(), failed: make(chan error, 1)}
 	s.http = &http.Server{
 		Handler: c, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: streamsPerClient, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -115,6 +116,9 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 	})
 	return s, nil
 }
+
+// Addr is the address that the console listens on.
+func (s *Server) Addr() net.Addr { return s.addr }
 
 // URL is where browsers find the console.
 func (s *Server) URL() string { return s.url }
