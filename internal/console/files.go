@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
@@ -61,10 +62,8 @@ func newFiles(from fs.FS) (files, error) {
 // newFile compresses what gets smaller. Names of files in build/ and assets/ have a digest of what is in them, so browsers
 // keep them.
 func newFile(name string, data []byte) (*file, error) {
-	f := &file{data: data, kind: mime.TypeByExtension(path.Ext(name)), caching: "no-cache", tag: fmt.Sprintf(`"%x"`, sha256.Sum256(data))}
-	if f.kind == "" {
-		f.kind = "application/octet-stream"
-	}
+	f := &file{data: data, kind: map[string]string{".woff2": "font/woff2", ".js": "text/javascript; charset=utf-8"}[path.Ext(name)], caching: "no-cache", tag: fmt.Sprintf(`"%x"`, sha256.Sum256(data))}
+	f.kind = cmp.Or(f.kind, mime.TypeByExtension(path.Ext(name)), "application/octet-stream")
 	if strings.HasPrefix(name, "build/") || strings.HasPrefix(name, "assets/") {
 		f.caching = "public, max-age=31536000, immutable"
 	}

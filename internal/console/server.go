@@ -80,6 +80,7 @@ type Server struct {
 	addr    net.Addr
 	running sync.WaitGroup
 	end     context.CancelFunc
+	once    sync.Once
 	failed  chan error
 }
 
@@ -133,8 +134,14 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends streams, finishes the calls in flight within a few seconds, or until ctx is done, and closes everything.
-func (s *Server) Stop(ctx context.Context) error {
+// Stop ends streams, finishes the calls in flight within a few seconds, or until ctx is done, and closes everything. A
+// second call does nothing.
+func (s *Server) Stop(ctx context.Context) (err error) {
+	s.once.Do(func() { err = s.stop(ctx) })
+	return err
+}
+
+func (s *Server) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	s.console.Drain()
