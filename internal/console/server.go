@@ -15,9 +15,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -52,6 +55,7 @@ const (
 	maxHeaderBytes   = 16 << 10
 	streamsPerClient = 100 // of HTTP/2, on one connection
 	drainTimeout     = 5 * time.Second
+	readyTimeout     = 2 * time.Second
 )
 
 // Dialer returns Config.Dial for the registry at unix:PATH or host:port. A connection that is gone without a word must not hang
@@ -123,6 +127,21 @@ func (s *Server) Addr() net.Addr { return s.addr }
 
 // URL is where browsers find the console.
 func (s *Server) URL() string { return s.url }
+
+// Ready says whether the registry answers: without it, nobody can sign in or do anything.
+func (s *Server) Ready(ctx context.Context) obs.Readiness {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	request := &healthv1.HealthCheckRequest{Service: registryv1.Registry_ServiceDesc.ServiceName}
+	answer, err := healthv1.NewHealthClient(s.console.registry.calls).Check(ctx, request)
+	switch {
+	case err != nil:
+		return obs.Readiness{Reason: fromRegistry(err).Error()}
+	case answer.GetStatus() != healthv1.HealthCheckResponse_SERVING:
+		return obs.Readiness{Reason: "the registry refuses calls: its own /readyz says why"}
+	}
+	return obs.Readiness{Ready: true}
+}
 
 // Wait serves until ctx is done.
 func (s *Server) Wait(ctx context.Context) error {
