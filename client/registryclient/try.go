@@ -69,7 +69,7 @@ type TriedTest struct {
 	Name string
 	// Err says why it failed; nil if it passed.
 	Err error
-	// Differences from what is expected are cut, so they may be no JSON.
+	// Differences from what is expected. A long value is a text with its beginning.
 	Differences []jsonvalue.Difference
 	More        bool // there are others
 }
@@ -131,12 +131,20 @@ func toTriedCalls(list []*eventv1.TryResult) (all []TriedCall) {
 		if t := m.GetTest(); t != nil {
 			c.Test = &TriedTest{Name: t.GetName(), Err: errorOf(t.GetWhy()), More: t.GetMoreDifferences()}
 			for _, d := range t.GetDifferences() {
-				c.Test.Differences = append(c.Test.Differences, jsonvalue.Difference{Pointer: d.GetPath(), From: json.RawMessage(d.GetWant()), To: json.RawMessage(d.GetGot())})
+				c.Test.Differences = append(c.Test.Differences, jsonvalue.Difference{Pointer: d.GetPath(), From: orNil(d.GetWant()), To: orNil(d.GetGot())})
 			}
 		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// orNil returns the JSON text; nil for none.
+func orNil(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 // errorOf returns the error; nil for none.

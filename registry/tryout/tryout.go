@@ -215,6 +215,9 @@ func believable(r *eventv1.TryResult) *eventv1.TryResult {
 	r.Error = bound(r.GetError())
 	if r.GetTest() != nil {
 		r.Test.Why = bound(r.GetTest().GetWhy())
+		r.Test.Differences = slices.DeleteFunc(r.GetTest().GetDifferences(), func(d *eventv1.TryDifference) bool {
+			return d.GetWant() != "" && !json.Valid([]byte(d.GetWant())) || d.GetGot() != "" && !json.Valid([]byte(d.GetGot()))
+		})
 	}
 	return r
 }

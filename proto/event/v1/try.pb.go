@@ -736,7 +736,7 @@ type TryDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A JSON pointer into the result; empty for the whole.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// JSON; empty for a part that is not expected, or not there. Long ones are cut.
+	// JSON; empty for a part that is not expected, or not there. Of a long one it is a text with its beginning.
 	Want          string `protobuf:"bytes,2,opt,name=want,proto3" json:"want,omitempty"`
 	Got           string `protobuf:"bytes,3,opt,name=got,proto3" json:"got,omitempty"`
 	unknownFields protoimpl.UnknownFields
