@@ -118,6 +118,12 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
   const failure = useSignal<Failure>();
   const requestId = useSignal('');
 
+  useTask$(({ track }) => {
+    track(() => open.value);
+    failure.value = undefined;
+    requestId.value = '';
+  });
+
   const submit = $(async () => {
     if (busy.value) {
       return;
