@@ -132,6 +132,7 @@ var askedOfAll = []ask{
 	{"accept a loss", "AcceptLoss", access.Admin, false, one(&registryv1.AcceptLossRequest{Objects: 1, Author: "ann"})},
 	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
 	{"check", "Check", access.Read, true, one(&registryv1.CheckRequest{})},
+	{"grants", "ListGrants", access.Admin, false, one(&registryv1.ListGrantsRequest{})},
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"events of all", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{})},
