@@ -131,7 +131,7 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 .PHONY: console
 console: console/node_modules bin/buf ## Build the files of the console into console/dist/app (needs Node.js and npm)
 	rm -rf console/dist/app console/src/gen
-	bin/buf generate --template console/buf.gen.yaml --path proto/registry --path proto/script --path proto/event
+	bin/buf generate --template console/buf.gen.yaml --path proto/registry --path proto/script --path proto/event --path proto/console
 	cd console && npm run --silent build
 
 console/node_modules: console/package-lock.json

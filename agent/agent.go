@@ -119,6 +119,7 @@ type Agent struct {
 	cfg        Config
 	log        *slog.Logger
 	state      *state
+	disk       diskStatus
 	contents   *contents
 	host       *host.Host
 	calls      *callstats.Stats
@@ -243,6 +244,7 @@ func (a *Agent) load(registry follow.Registry) error {
 	}
 	a.state.tester = a.newTester()
 	a.tellLost(loaded)
+	a.disk = diskStatus{agent: a, corrupt: len(loaded.Lost), untrusted: len(loaded.Doubted)}
 	if err := a.measure(loaded); err != nil {
 		return errors.Join(err, disk.Close())
 	}
@@ -289,7 +291,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Content: a.tries.contents.Add, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Content: a.tries.contents.Add, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse, Disk: a.disk.tell,
 		Tracer: a.cfg.Tracer, TracedAgents: a.cfg.TracedAgents, Traced: traced,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})

@@ -125,6 +125,13 @@ func (all *reports) trial(name string) string {
 	return ""
 }
 
+// disk returns how the last status says the disk is.
+func (all *reports) disk() *eventv1.Disk {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.last.GetDisk()
+}
+
 func (all *reports) want(t *testing.T, r *registry, name, want string) {
 	t.Helper()
 	var got string

@@ -10,16 +10,21 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
+// Built reports whether the program has the web application.
+func Built() bool {
+	_, err := fs.Stat(dist, "dist/app/index.html.gz")
+	return err == nil
+}
+
 // Assets returns the files.
 func Assets() fs.FS {
-	for _, folder := range []string{"dist/app", "dist/none"} {
-		if _, err := fs.Stat(dist, folder+"/index.html"); err == nil {
-			sub, err := fs.Sub(dist, folder)
-			if err != nil {
-				panic(err) // a name that is not valid
-			}
-			return sub
-		}
+	folder := "dist/none"
+	if Built() {
+		folder = "dist/app"
 	}
-	panic("dist/none/index.html is not in the repository")
+	files, err := fs.Sub(dist, folder)
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	return files
 }

@@ -175,6 +175,9 @@ type Config struct {
 	// changes that a process lacks are above the tenant's revision. Lags may be nil.
 	Lags func() map[string]script.Revision
 
+	// Disk returns, for the status, how the disk is now; may be nil. It returns at once.
+	Disk func(now time.Time) *eventv1.Disk
+
 	// Trials returns what has become of candidates here, for the status: what matters most
 	// first, as the status holds only the first MaxTrials; may be nil. It returns at once.
 	Trials func() []Trial

@@ -26,6 +26,7 @@ const (
 	callJitter  = 200 * time.Millisecond // at most, before answering a roll call
 	maxFailures = 256                    // in one status
 	maxLags     = 1024                   // in one status; an agent that starts lags for all tenants that have a process
+	maxFault    = 256                    // bytes of why the disk cannot be written
 	maxReason   = 1024                   // bytes of the message of one: a status must fit into one message of NATS
 )
 
@@ -260,6 +261,10 @@ func (f *Follower) report(ctx context.Context, now time.Time) {
 		f.status.trials = f.cfg.Trials()
 	}
 	told := f.status.compose(now, f.machine.cursor, false)
+	if f.cfg.Disk != nil {
+		told.Disk = f.cfg.Disk(now)
+		told.Disk.Fault = within(text(told.Disk.GetFault()), maxFault)
+	}
 	told.Usage = f.usage.next(now, f.hears(now), false)
 	err := f.cfg.Reporter.Report(ctx, told, f.session)
 	if err == nil {

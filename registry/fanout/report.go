@@ -26,6 +26,7 @@ const (
 	maxErrorMessage = 1024
 	maxTrialMessage = 1024
 	maxHeld         = 1024
+	maxFault        = 256
 	maxWaiting      = 256
 	maxDiskKeys     = 64
 	maxActivations  = 32
@@ -176,6 +177,7 @@ func readReport(of session.Session, m *eventv1.Status) (r fleet.Report, skipped 
 		Trials:         trials,
 		Lags:           lags,
 		Usage:          usage,
+		Disk:           readDisk(m.GetDisk()),
 	}, skipped + passed + left + unused, nil
 }
 
@@ -200,6 +202,16 @@ func readUsage(m *eventv1.Usage, tenants script.Selector) (usage *fleet.Usage, s
 		usage.Tenants = append(usage.Tenants, used)
 	}
 	return usage, skipped
+}
+
+func readDisk(m *eventv1.Disk) *fleet.Disk {
+	if m == nil {
+		return nil
+	}
+	return &fleet.Disk{
+		Free: m.GetFreeBytes(), Size: m.GetSizeBytes(), Fault: readText(m.GetFault(), maxFault),
+		Corrupt: m.GetCorruptFiles(), Untrusted: m.GetUntrustedFiles(),
+	}
 }
 
 // readActivations takes those that make sense.
@@ -298,7 +310,7 @@ type room struct {
 
 // roomBeside returns what the status leaves for reasons beside what has bounds of its own.
 func roomBeside(m *eventv1.Status) *room {
-	used := len(m.GetFleet()) + len(m.GetSoftware()) + min(len(m.GetHeld()), maxHeld)
+	used := len(m.GetFleet()) + len(m.GetSoftware()) + min(len(m.GetHeld()), maxHeld) + min(len(m.GetDisk().GetFault()), maxFault)
 	for key, value := range m.GetLabels() {
 		used += len(key) + len(value)
 	}

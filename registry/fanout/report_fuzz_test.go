@@ -78,6 +78,9 @@ func FuzzReadReport(f *testing.F) {
 // texts is how many bytes of the report the agent has worded itself, but for the kinds of errors.
 func texts(r *fleet.Report) int {
 	n := len(r.Fleet) + len(r.Software) + len(r.Held) + len(strings.Join(r.DiskKeys, "")) + len(strings.Join(r.Tenants.Globs(), ""))
+	if r.Disk != nil {
+		n += len(r.Disk.Fault)
+	}
 	for key, value := range r.Labels {
 		n += len(key) + len(value)
 	}
@@ -107,6 +110,7 @@ func hostile(t *testing.T, agent string) []byte {
 	m := &eventv1.Status{
 		Fleet: "F1", Agent: agent, Incarnation: "i", Sequence: 1, Labels: map[string]string{"large": strings.Repeat("l", 4000)},
 		Software: strings.Repeat("s", 1024), Held: strings.Repeat("h", 200<<10),
+		Disk: &eventv1.Disk{Fault: strings.Repeat("d", 200<<10)},
 	}
 	for i := range 100 {
 		m.Failures = append(m.Failures, &eventv1.Failure{Key: fmt.Sprint("releases/acme/s", i), Revision: 1, Error: large})

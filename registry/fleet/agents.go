@@ -46,6 +46,10 @@ type Agent struct {
 	DiskKeys []string // not to be changed
 	Drifts   uint64
 	Held     string // as in Report
+	Disk     *Disk  // as in Report
+	// Quarantined are those of the failures that are of scripts which the agent does not run any more.
+	Quarantined int
+	Lagging     int // tenants whose process there lacks changes
 }
 
 // MaxAgentFailures is how many failures an Agent names.
@@ -127,5 +131,6 @@ func (l *lags) describe(a *agent) Agent {
 		Behind: behind.behind, Lag: behind.since,
 		Failures: failures, Failed: failed,
 		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts, Held: r.Held,
+		Disk: r.Disk, Quarantined: a.quarantined(), Lagging: len(r.Lags),
 	}
 }

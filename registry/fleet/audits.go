@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/scriptorium-dev/scriptorium/script"
@@ -36,14 +37,30 @@ func (f *Fleet) unaudited(a *agent) iter.Seq2[string, script.Revision] {
 
 // failuresOf returns some of what the agent fails to do, by the names, and how much it is.
 func (f *Fleet) failuresOf(a *agent) (some []Failure, n int) {
-	some, n = a.someFailures(), len(a.failures)
+	some = a.someFailures()
+	n = len(a.failures) - len(some)
+	some = f.withAudits(a, some)
+	n += len(some)
+	return some[:min(len(some), MaxAgentFailures)], n
+}
+
+// mostFailures bounds what is told of one agent: it names fewer, but any number of tenants can have a strict audit.
+const mostFailures = 1000
+
+// allFailures returns what the agent fails to do, by the names.
+func (f *Fleet) allFailures(a *agent) []Failure {
+	all := f.withAudits(a, slices.Collect(maps.Values(a.failures)))
+	return all[:min(len(all), mostFailures)]
+}
+
+// withAudits adds to the failures what the agent does without a record, and sorts them.
+func (f *Fleet) withAudits(a *agent, some []Failure) []Failure {
 	for tenant, revision := range f.unaudited(a) {
-		n++
 		some = append(some, Failure{
 			Name: script.Name{Tenant: tenant, Script: settingsName}, Revision: revision,
 			Err: script.Errorf(script.Unavailable, "audit", tooOldForAudits),
 		})
 	}
 	slices.SortFunc(some, func(a, b Failure) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
-	return some[:min(n, len(some), MaxAgentFailures)], n
+	return some
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -63,15 +62,14 @@ const judgedAtOnce = 512
 // Find searches scripts. It locks the fleet for a short time at once: for what it shows, and for as much of what it
 // looks through as judgedAtOnce. So what it finds may change meanwhile.
 func (f *Fleet) Find(ctx context.Context, s Search) (found Found, err error) {
-	if err := ctx.Err(); err != nil {
-		return Found{}, err
-	}
-	end, err := f.readers.Begin(ctx, s.Caller)
-	if err != nil {
-		return Found{}, err
-	}
-	began := time.Now()
-	defer func() { end(time.Since(began)) }()
+	err = f.search(ctx, s.Caller, func() error {
+		found, err = f.find(ctx, &s)
+		return err
+	})
+	return found, err
+}
+
+func (f *Fleet) find(ctx context.Context, s *Search) (found Found, err error) {
 	f.mu.Lock()
 	f.gathered(f.now())
 	list, unreadable := f.catalog.merged(), len(f.unreadable) > 0
@@ -79,7 +77,7 @@ func (f *Fleet) Find(ctx context.Context, s Search) (found Found, err error) {
 	matched := s.matched(list, unreadable)
 	var failing []int
 	if unreadable || s.State >= Failing || s.Order == ByFailing {
-		if matched, failing, err = f.judge(ctx, matched, &s); err != nil {
+		if matched, failing, err = f.judge(ctx, matched, s); err != nil {
 			return Found{}, err
 		}
 	}

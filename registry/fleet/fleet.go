@@ -131,7 +131,7 @@ type Fleet struct {
 	memory         memory
 	see            func(Sighting) // nil while nobody observes
 
-	readers *turns.Turns
+	readers, finders *turns.Turns
 }
 
 var _ registry.Projection = (*Fleet)(nil)
@@ -189,7 +189,7 @@ func New(cfg Config) *Fleet {
 		candidacies: map[script.Name]*candidacy{},
 		early:       map[*agent]bool{},
 
-		readers: newReaders(),
+		readers: newReaders(), finders: newFinders(),
 	}
 }
 

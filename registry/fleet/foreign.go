@@ -34,7 +34,7 @@ func (f *Fleet) hearForeign(r *Report) {
 	}
 	f.foreign[r.Agent] = foreigner{heard: f.now(), agent: Agent{
 		Name: r.Agent, Fleet: r.Fleet, Labels: r.Labels, Software: r.Software, Activated: r.Activated,
-		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts,
+		Tenants: r.Tenants, DiskKeys: r.DiskKeys, Drifts: r.Drifts, Disk: r.Disk,
 	}}
 }
 

@@ -181,6 +181,9 @@ func (r *Report) size() int {
 	for key, value := range r.Labels {
 		size += len(key) + len(value) + 32
 	}
+	if r.Disk != nil {
+		size += 64 + len(r.Disk.Fault)
+	}
 	for _, key := range r.DiskKeys {
 		size += len(key) + 16
 	}

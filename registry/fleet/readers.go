@@ -15,6 +15,29 @@ func newReaders() *turns.Turns {
 	})
 }
 
+// newFinders returns the turns of searches, which lock the fleet for a short time at once. One caller that searches
+// without a pause takes one processor at most, and waits for nobody if it is alone.
+func newFinders() *turns.Turns {
+	return turns.New(turns.Config{
+		Concurrent: 4, PerCaller: 1, RestFactor: 2, MinRest: time.Millisecond, Busy: "many others search scripts and agents",
+	})
+}
+
+// search waits for the caller's turn, then calls do, which locks the fleet. It fails if ctx ends first.
+func (f *Fleet) search(ctx context.Context, caller string, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	end, err := f.finders.Begin(ctx, caller)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = do()
+	end(time.Since(began))
+	return err
+}
+
 // read waits for the caller's turn, then calls do with the fleet locked. It fails if ctx ends first.
 func (f *Fleet) read(ctx context.Context, caller string, do func()) error {
 	if err := ctx.Err(); err != nil {

@@ -46,6 +46,14 @@ type Report struct {
 	RepairedDrifts uint64
 	Trials         []Trial // of candidates; what is beyond MaxTrials counts for nothing
 	Usage          *Usage  // of calls; nil for none. The fleet hands it on
+	Disk           *Disk   // nil if the agent is too old to say how it is
+}
+
+// Disk is how the disk with the state of an agent is.
+type Disk struct {
+	Free, Size         uint64 // bytes
+	Fault              string // why it cannot be written; "" if it can
+	Corrupt, Untrusted uint32 // files that the agent did not believe at its last start
 }
 
 // Usage is what the calls of tenants used on an agent since it reported that last. The agent reports each several times.
@@ -56,6 +64,9 @@ type Usage struct {
 	Processors int           // of the agent's machine
 	Tenants    []script.TenantUsage
 }
+
+// fails reports whether the disk is known not to be writable.
+func (d *Disk) fails() bool { return d != nil && d.Fault != "" }
 
 // Activation says since when a revision, and what is below it, has been live on an
 // agent.

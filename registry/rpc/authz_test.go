@@ -138,6 +138,7 @@ var askedOfAll = []ask{
 	{"profile an agent", "ProfileAgent", access.Admin, false, one(&registryv1.ProfileAgentRequest{Agent: "n1", Type: "heap"})},
 	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
+	{"find agents", "FindAgents", access.Read, false, one(&registryv1.FindAgentsRequest{})},
 	{"top of all", "Top", access.Read, false, one(&registryv1.TopRequest{})},
 	{"usage of all", "Usage", access.Admin, false, one(&registryv1.UsageRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},

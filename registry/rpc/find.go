@@ -112,3 +112,77 @@ func toOrder(order registryv1.ScriptOrder) (fleet.Order, error) {
 	}
 	return 0, script.Errorf(script.Invalid, "order", "%d is no order that this registry knows", order)
 }
+
+// FindAgents is for those for whom ListAgents is.
+func (s *registryService) FindAgents(ctx context.Context, m *registryv1.FindAgentsRequest) (*registryv1.FindAgentsResponse, error) {
+	who := access.FromContext(ctx)
+	if err := who.CheckAll(access.Read, script.Selector{}); err != nil {
+		return nil, err
+	}
+	search := fleet.AgentSearch{Name: m.GetAgent(), Descending: m.GetDescending(), Caller: who.Subject}
+	var err error
+	if search.State, err = toAgentState(m.GetState()); err != nil {
+		return nil, err
+	}
+	if search.Order, err = toAgentOrder(m.GetOrder()); err != nil {
+		return nil, err
+	}
+	if search.Words, err = words(m.GetSearch()); err != nil {
+		return nil, err
+	}
+	if search.Offset, search.Limit, err = window(m.GetOffset(), m.GetLimit()); err != nil {
+		return nil, err
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.fleet.FindAgents(ctx, search)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.FindAgentsResponse{
+		Total: int32(found.Total), Fleet: found.Fleet, HeadRevision: int64(found.Head), Connected: int32(found.Connected), Unknown: int32(found.Unknown),
+	}
+	resp.Agents, _ = fromAgents(found.Agents)
+	return resp, nil
+}
+
+func toAgentState(state registryv1.AgentState) (fleet.AgentState, error) {
+	switch state {
+	case registryv1.AgentState_AGENT_STATE_UNSPECIFIED:
+		return fleet.AnyAgent, nil
+	case registryv1.AgentState_AGENT_STATE_TROUBLED:
+		return fleet.TroubledAgent, nil
+	case registryv1.AgentState_AGENT_STATE_UNKNOWN:
+		return fleet.UnknownAgent, nil
+	case registryv1.AgentState_AGENT_STATE_BEHIND:
+		return fleet.BehindAgent, nil
+	case registryv1.AgentState_AGENT_STATE_FAILING:
+		return fleet.FailingAgent, nil
+	case registryv1.AgentState_AGENT_STATE_HELD:
+		return fleet.HeldAgent, nil
+	case registryv1.AgentState_AGENT_STATE_FOREIGN:
+		return fleet.ForeignAgent, nil
+	case registryv1.AgentState_AGENT_STATE_FLEET:
+		return fleet.FleetAgent, nil
+	case registryv1.AgentState_AGENT_STATE_QUARANTINED:
+		return fleet.QuarantinedAgent, nil
+	case registryv1.AgentState_AGENT_STATE_DISK:
+		return fleet.DiskAgent, nil
+	}
+	return 0, script.Errorf(script.Invalid, "state", "%d is no state that this registry knows", state)
+}
+
+func toAgentOrder(order registryv1.AgentOrder) (fleet.AgentOrder, error) {
+	switch order {
+	case registryv1.AgentOrder_AGENT_ORDER_UNSPECIFIED:
+		return fleet.AgentsByName, nil
+	case registryv1.AgentOrder_AGENT_ORDER_LAG:
+		return fleet.AgentsByLag, nil
+	case registryv1.AgentOrder_AGENT_ORDER_SOFTWARE:
+		return fleet.AgentsBySoftware, nil
+	case registryv1.AgentOrder_AGENT_ORDER_FAILED:
+		return fleet.AgentsByFailed, nil
+	}
+	return 0, script.Errorf(script.Invalid, "order", "%d is no order that this registry knows", order)
+}

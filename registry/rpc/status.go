@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -141,16 +142,8 @@ func (s *registryService) ListAgents(ctx context.Context, m *registryv1.ListAgen
 		return nil, err
 	}
 	resp := &registryv1.ListAgentsResponse{Fleet: list.Fleet, HeadRevision: int64(list.Head)}
-	bytes, more := 0, list.More
-	for i := range list.Agents {
-		agent := fromAgent(&list.Agents[i])
-		if bytes += proto.Size(agent); bytes > agentsBytes && i > 0 {
-			more = true
-			break
-		}
-		resp.Agents = append(resp.Agents, agent)
-	}
-	if more {
+	var cut bool
+	if resp.Agents, cut = fromAgents(list.Agents); cut || list.More {
 		resp.NextPageToken = resp.Agents[len(resp.Agents)-1].GetAgent()
 	}
 	return resp, nil
@@ -306,6 +299,19 @@ func fromScriptStatus(p *fleet.ScriptStatus, reason int, one bool) *registryv1.S
 	return m
 }
 
+// fromAgents returns the first of the agents, as many as fit into a page, and whether it has cut others off.
+func fromAgents(agents []fleet.Agent) (page []*registryv1.AgentStatus, cut bool) {
+	bytes := 0
+	for i := range agents {
+		agent := fromAgent(&agents[i])
+		if bytes += proto.Size(agent); bytes > agentsBytes && i > 0 {
+			return page, true
+		}
+		page = append(page, agent)
+	}
+	return page, false
+}
+
 func fromAgent(a *fleet.Agent) *registryv1.AgentStatus {
 	m := &registryv1.AgentStatus{
 		Agent:             a.Name,
@@ -322,6 +328,11 @@ func fromAgent(a *fleet.Agent) *registryv1.AgentStatus {
 		DiskKeys:          a.DiskKeys,
 		Drifts:            a.Drifts,
 		Held:              a.Held,
+		Quarantined:       int32(a.Quarantined),
+		LaggingTenants:    int32(a.Lagging),
+	}
+	if d := a.Disk; d != nil {
+		m.Disk = &eventv1.Disk{FreeBytes: d.Free, SizeBytes: d.Size, Fault: d.Fault, CorruptFiles: d.Corrupt, UntrustedFiles: d.Untrusted}
 	}
 	for _, failure := range a.Failures {
 		m.Failures = append(m.Failures, &registryv1.ScriptFailure{

@@ -1,25 +1,23 @@
-import { createClient, type Client, type Interceptor } from '@connectrpc/connect';
+import { createClient, type Client, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-web';
 import { Manifests } from '~/gen/proto/console/v1/console_pb';
 import { Registry } from '~/gen/proto/registry/v1/registry_pb';
+import { activity } from './activity';
 import { failureOf } from './failure';
 
-let client: Client<typeof Registry> | undefined;
-let translator: Client<typeof Manifests> | undefined;
+let toConsole: Transport | undefined;
+
+const transport = (): Transport =>
+  (toConsole ??= createConnectTransport({ baseUrl: '/', useBinaryFormat: true, interceptors: [activity(), signInAgain] }));
+
+let registryClient: Client<typeof Registry> | undefined;
+let manifestsClient: Client<typeof Manifests> | undefined;
 
 /** registry returns the client of the registry's service, through the console that served the page. */
-export function registry(): Client<typeof Registry> {
-  client ??= createClient(Registry, transport());
-  return client;
-}
+export const registry = (): Client<typeof Registry> => (registryClient ??= createClient(Registry, transport()));
 
-/** manifests returns the client of the console's own service, which reads and writes YAML. */
-export function manifests(): Client<typeof Manifests> {
-  translator ??= createClient(Manifests, transport());
-  return translator;
-}
-
-const transport = () => createConnectTransport({ baseUrl: '/', useBinaryFormat: true, interceptors: [signInAgain] });
+/** manifests returns the client of what the console says about manifests. */
+export const manifests = (): Client<typeof Manifests> => (manifestsClient ??= createClient(Manifests, transport()));
 
 /** signInAgain goes to the page for signing in when the session is over. */
 const signInAgain: Interceptor = (next) => async (request) => {

@@ -1,6 +1,8 @@
 /** Session is how the browser stands with the console. */
 export interface Session {
   signedIn: boolean;
+  /** Who the registry says the person is. */
+  caller?: string;
   /** The console accepts the code that it printed. */
   code: boolean;
   /** The console signs people in with an OpenID provider. */
@@ -26,8 +28,8 @@ export async function signIn(secret: { token?: string; code?: string }): Promise
     if (answer.ok) {
       return '';
     }
-    const { error } = (await answer.json()) as { error: string };
-    return error;
+    const { message } = (await answer.json()) as { message: string };
+    return message;
   } catch {
     return 'The console does not answer. Check that it runs.';
   }

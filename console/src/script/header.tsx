@@ -49,6 +49,20 @@ export const State = ({ status }: { status: ScriptStatus | undefined }) => {
   return (
     <>
       {r.deleted ? <span class="tag bad">deleted</span> : r.active && <span class="tag">version {String(r.active.number)}</span>}
+      <Candidacy status={status} />
+    </>
+  );
+};
+
+/** Candidacy is what is unusual about a script. */
+export const Candidacy = ({ status }: { status: ScriptStatus }) => {
+  const r = status.release;
+  if (!r) {
+    return null;
+  }
+  return (
+    <>
+      {status.unreadable && <span class="tag bad" title={status.unreadable.reason}>unreadable</span>}
       {!r.deleted && !r.enabled && <span class="tag warn">disabled</span>}
       {r.hold && <span class="tag warn" title={`${r.hold.author}: ${r.hold.note}`}>held</span>}
       {r.candidate && (

@@ -1,7 +1,7 @@
 import { $, component$, useSignal, useVisibleTask$, type QRL } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
-import { registry } from '~/api/client';
-import { signOut } from '~/api/session';
+import { goToSignIn } from '~/api/client';
+import { session, signOut } from '~/api/session';
 
 /** Bar is at the top of each page. */
 export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void> }) => {
@@ -10,7 +10,11 @@ export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void>
   // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     try {
-      caller.value = (await registry().check({})).caller;
+      const now = await session();
+      caller.value = now.caller ?? '';
+      if (!now.signedIn) {
+        goToSignIn();
+      }
     } catch {
       // The page says what is wrong.
     }

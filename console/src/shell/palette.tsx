@@ -104,12 +104,10 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
   );
 });
 
-async function scripts(q: string, signal: AbortSignal): Promise<Entry[]> {
-  const { releases } = await registry().list({ pageSize: 1000 }, { signal });
-  return releases
-    .map((r) => `${r.tenant}/${r.name}`)
-    .filter((name) => name.includes(q))
-    .slice(0, 20)
-    .map((name) => ({ href: scriptHref(name), title: name, kind: 'Script' }));
+async function scripts(search: string, signal: AbortSignal): Promise<Entry[]> {
+  const { status } = await registry().findScripts({ search, limit: 20 }, { signal });
+  return (status?.scripts ?? []).map((s) => {
+    const title = `${s.release?.tenant}/${s.release?.name}`;
+    return { href: scriptHref(title), title, kind: 'Script' };
+  });
 }
-

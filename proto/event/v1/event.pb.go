@@ -1318,14 +1318,12 @@ type Disk struct {
 	// That are free for the agent, and those of the whole disk.
 	FreeBytes uint64 `protobuf:"varint,1,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	SizeBytes uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Of the sources and contents that the agent keeps.
-	UsedBytes uint64 `protobuf:"varint,3,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	// Why it cannot be written; empty if it can. What is live stays live.
-	Fault string `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
+	Fault string `protobuf:"bytes,3,opt,name=fault,proto3" json:"fault,omitempty"`
 	// Files that the agent did not believe at its last start: they were corrupt, or no trusted key had signed
 	// them. It fetches what they had again.
-	CorruptFiles   uint32 `protobuf:"varint,5,opt,name=corrupt_files,json=corruptFiles,proto3" json:"corrupt_files,omitempty"`
-	UntrustedFiles uint32 `protobuf:"varint,6,opt,name=untrusted_files,json=untrustedFiles,proto3" json:"untrusted_files,omitempty"`
+	CorruptFiles   uint32 `protobuf:"varint,4,opt,name=corrupt_files,json=corruptFiles,proto3" json:"corrupt_files,omitempty"`
+	UntrustedFiles uint32 `protobuf:"varint,5,opt,name=untrusted_files,json=untrustedFiles,proto3" json:"untrusted_files,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1370,13 +1368,6 @@ func (x *Disk) GetFreeBytes() uint64 {
 func (x *Disk) GetSizeBytes() uint64 {
 	if x != nil {
 		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *Disk) GetUsedBytes() uint64 {
-	if x != nil {
-		return x.UsedBytes
 	}
 	return 0
 }
@@ -3482,17 +3473,15 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x04disk\x18) \x01(\v2\x1a.scriptorium.event.v1.DiskR\x04disk\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
 	"\x04Disk\x12\x1d\n" +
 	"\n" +
 	"free_bytes\x18\x01 \x01(\x04R\tfreeBytes\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\x12\x1d\n" +
-	"\n" +
-	"used_bytes\x18\x03 \x01(\x04R\tusedBytes\x12\x14\n" +
-	"\x05fault\x18\x04 \x01(\tR\x05fault\x12#\n" +
-	"\rcorrupt_files\x18\x05 \x01(\rR\fcorruptFiles\x12'\n" +
-	"\x0funtrusted_files\x18\x06 \x01(\rR\x0euntrustedFiles\"\xcf\x01\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\x12\x14\n" +
+	"\x05fault\x18\x03 \x01(\tR\x05fault\x12#\n" +
+	"\rcorrupt_files\x18\x04 \x01(\rR\fcorruptFiles\x12'\n" +
+	"\x0funtrusted_files\x18\x05 \x01(\rR\x0euntrustedFiles\"\xcf\x01\n" +
 	"\x05Usage\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x121\n" +

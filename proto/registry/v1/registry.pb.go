@@ -7901,7 +7901,7 @@ func (x *AgentStatus) GetLaggingTenants() int32 {
 
 type FindAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent with this name alone, with all failures that it named.
+	// The agent with this name alone, with all failures that it named. The search is in vain if none has it.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Words, each of which the name, the software, or a label's key, value or "key=value" has, whatever their
 	// case. At most 8 words and 200 bytes.

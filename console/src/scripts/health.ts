@@ -1,0 +1,62 @@
+import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { registry } from '~/api/client';
+import type { ScriptRates } from '~/gen/proto/registry/v1/registry_pb';
+import { connecting, poll } from '~/live/follow';
+import { filterOf } from './filter';
+
+/** Health is the calls of a script over the fleet: now, and for the last minutes. */
+export interface Health {
+  now: ScriptRates | undefined;
+  calls: number[];
+}
+
+const points = 40;
+const pause = 500; // beside the seconds for which agents count
+const most = 1000;
+
+/**
+ * useHealth counts calls of the scripts with the most. All who look at the same tenant share one query to the fleet, which
+ * only a person who may read all tenants has without a tenant.
+ */
+export function useHealth(url: Signal<URL | undefined>): Signal<Map<string, Health>> {
+  const health = useSignal(new Map<string, Health>());
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    ({ track, cleanup }) => {
+      const at = track(() => url.value);
+      if (!at) {
+        return;
+      }
+      const { tenant } = filterOf(at);
+      const abort = new AbortController();
+      cleanup(() => abort.abort());
+      void poll(abort.signal, { value: connecting() } as Signal, pause, async (signal) => {
+        try {
+          const { scripts } = await registry().top({ tenant, limit: most }, { signal });
+          health.value = add(health.value, scripts);
+        } catch (error) {
+          if (ConnectError.from(error).code === Code.PermissionDenied) {
+            abort.abort();
+          }
+          throw error;
+        }
+      });
+    },
+    { strategy: 'document-ready' },
+  );
+  return health;
+}
+
+function add(before: Map<string, Health>, scripts: ScriptRates[]): Map<string, Health> {
+  const now = new Map(scripts.map((s) => [`${s.tenant}/${s.name}`, s]));
+  const after = new Map<string, Health>();
+  for (const name of new Set([...before.keys(), ...now.keys()])) {
+    const calls = [...(before.get(name)?.calls ?? [0]), now.get(name)?.callsPerSecond ?? 0].slice(-points);
+    if (calls.some((c) => c > 0)) {
+      after.set(name, { now: now.get(name), calls });
+    }
+  }
+  return after;
+}

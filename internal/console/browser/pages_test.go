@@ -1,0 +1,97 @@
+package browser_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/scriptorium-dev/scriptorium/internal/console/browser"
+	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
+)
+
+// page is a page that every test of all pages looks at.
+type page struct {
+	name, path string
+	shows      string // once it is complete
+}
+
+var pages = []page{
+	{"scripts", "/", "acme/route"},
+}
+
+// TestAccessible: axe finds no violation of WCAG 2.2 AA on any page, in light and in dark.
+func TestAccessible(t *testing.T) {
+	w := start(t, 2)
+	w.furnish(t)
+	axe, err := os.ReadFile(filepath.FromSlash("../../../console/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatalf("run `make console`, which installs axe-core: %v", err)
+	}
+	p := w.open(t, "/")
+	for _, scheme := range []string{"light", "dark"} {
+		p.Scheme(scheme)
+		for _, one := range pages {
+			p.Go(w.url + one.path)
+			p.See(one.shows)
+			p.Eval(string(axe)+"; 1", new(int))
+			var violations []violation
+			p.Eval(`axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then((r) => r.violations.map((v) => ({ id: v.id, help: v.help, where: v.nodes.map((n) => n.html + ' ' + n.failureSummary) })))`, &violations)
+			for _, v := range violations {
+				t.Errorf("%s, %s: %s (%s)\n\t%s", one.path, scheme, v.ID, v.Help, strings.Join(v.Where, "\n\t"))
+			}
+		}
+	}
+}
+
+type violation struct {
+	ID, Help string
+	Where    []string
+}
+
+// TestNarrow: no page scrolls sideways in 360 pixels, and none moves what a person reads while it loads.
+func TestNarrow(t *testing.T) {
+	w := start(t, 2)
+	w.furnish(t)
+	p := w.open(t, "/")
+	p.Size(360, 740)
+	for _, one := range pages {
+		p.Go(w.url + one.path)
+		p.See(one.shows)
+		var sideways int
+		p.Eval("document.documentElement.scrollWidth - document.documentElement.clientWidth", &sideways)
+		if sideways > 0 {
+			t.Errorf("%s is %d pixels wider than 360", one.path, sideways)
+		}
+	}
+	p.Size(1280, 800)
+	for _, one := range pages {
+		p.Go(w.url + one.path)
+		p.See(one.shows)
+		var shift float64
+		p.Eval(`new Promise((done) => new PerformanceObserver((l) => done(l.getEntries().reduce((sum, e) => sum + e.value, 0))).observe({ type: 'layout-shift', buffered: true }) || setTimeout(() => done(0), 300))`, &shift)
+		if shift > maxShift {
+			t.Errorf("%s: the layout shifts by %.3f while it loads", one.path, shift)
+		}
+	}
+}
+
+// maxShift is a tenth of what counts as good.
+const maxShift = 0.01
+
+// furnish publishes what makes the pages look as they do in use.
+func (w *world) furnish(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"route", "greet", "ab-split"} {
+		w.Publish(t, localtest.Manifest(name, `function handle(request) log.info("hello") return { upstream = "web" } end`), 2)
+	}
+}
+
+// pretty is for failures.
+func pretty(v any) string {
+	b, _ := json.MarshalIndent(v, "", "  ") //nolint:errchkjson // for people
+	return string(b)
+}
+
+var _ = browser.Start
