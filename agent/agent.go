@@ -281,7 +281,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name,
 		Handlers: map[string]answer.Handler{
 			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
-			"top": a.top, "shadow": a.shadowFindings, "try": a.try,
+			"top": a.top, "shadow": a.shadowFindings, "try": a.try, "recent_calls": a.recentCalls,
 		},
 		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
 	})
@@ -291,7 +291,8 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 	a.follower, err = follow.New(follow.Config{
 		Agent: a.cfg.Name, Labels: a.cfg.Labels, Software: a.cfg.Software,
 		Trusted: a.cfg.Trusted, Publishers: a.cfg.Publishers, Tenants: a.cfg.Tenants, AdoptFleet: a.cfg.AdoptFleet, RemovalShare: a.cfg.RemovalShare,
-		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Content: a.tries.contents.Add, Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse, Disk: a.disk.tell,
+		State: a.state, Registry: registry, Feed: a.feed, Reporter: a.feed, Tail: a.tail, Recall: a.recall, Query: a.answers.Answer, Content: a.tries.contents.Add,
+		Troubles: a.troubles, Lags: a.lags, Trials: a.trials, Usage: a.calls.TakeUse, Disk: a.disk.tell,
 		Tracer: a.cfg.Tracer, TracedAgents: a.cfg.TracedAgents, Traced: traced,
 		Log: a.log, Metrics: a.cfg.Metrics,
 	})

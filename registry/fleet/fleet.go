@@ -88,6 +88,7 @@ type Fleet struct {
 	bySlot    []*agent // nil in those that are free
 	byName    []int    // the slots of all agents, in the order of their names
 	freeSlots []int    // of agents that are gone
+	labelings uint64   // counts when agents come or go, or have other labels than before
 	departed  map[speaker]departure
 	ahead     map[speaker]*held    // reports of more than is known here,
 	queued    queue                // by what they claim
@@ -284,6 +285,7 @@ func (f *Fleet) newAgent(name string) *agent {
 		f.bySlot = append(f.bySlot, a)
 	}
 	f.agents[name] = a
+	f.labelings++
 	at, _ := f.named(name)
 	f.byName = slices.Insert(f.byName, at, a.slot)
 	return a
@@ -315,6 +317,9 @@ func (f *Fleet) update(a *agent, r Report, now time.Time) {
 	f.join(a, r.Tenants)
 	joined, moved := a.unknown, before != r.Activated // one that changes its group joins
 	relabeled := a.relabeled(&r)
+	if relabeled {
+		f.labelings++
+	}
 	since := a.heard
 	a.take(r, now)
 	f.enroll(a, joined, relabeled, now)
@@ -414,6 +419,7 @@ func (f *Fleet) forget(a *agent) {
 		f.byName = slices.Delete(f.byName, at, at+1)
 	}
 	f.bySlot[a.slot] = nil
+	f.labelings++
 	f.freeSlots = append(f.freeSlots, a.slot)
 	for _, p := range f.pending {
 		p.measured.remove(a.slot)

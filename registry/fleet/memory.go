@@ -492,7 +492,7 @@ func (f *Fleet) reminded(a *agent, memo *Memo) {
 	f.identify(a, memo.Report.Identity, memo.Report.size())
 	f.join(a, memo.Report.Tenants)
 	a.take(memo.Report, heard)
-	a.report.Agent = memo.Agent
+	a.report.Agent, f.labelings = memo.Agent, f.labelings+1
 	a.failures, a.remembered = latestFailures(memo.Report.Failures), true
 	a.remind(memo.Heard.IsZero())
 	f.expect(a, memo.Heard.IsZero())

@@ -149,6 +149,7 @@ func (f *Fleet) start(fleet string, head script.Revision) {
 	clear(f.candidacies)
 	clear(f.early)
 	f.catalog = catalog{}
+	f.labelings++
 	f.connected, f.bySlot, f.byName, f.freeSlots = 0, nil, nil, nil
 	f.memory.forget()
 }

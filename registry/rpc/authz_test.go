@@ -82,6 +82,7 @@ var asked = []ask{
 	{"find in all", "FindScripts", access.Read, true, one(&registryv1.FindScriptsRequest{Search: secret})},
 	{"watch", "WatchStatus", access.Read, false, one(&registryv1.WatchStatusRequest{Tenant: "acme"})},
 	{"watch all", "WatchStatus", access.Read, true, one(&registryv1.WatchStatusRequest{})},
+	{"watch a rollout", "WatchRollout", access.Read, false, one(&registryv1.WatchRolloutRequest{Tenant: "acme", Name: "tried", Agents: 10})},
 	{"pull", "Pull", access.Read, false, one(&registryv1.PullRequest{Tenants: []string{"acme"}, Nonce: bytes.Repeat([]byte{1}, 16)})},
 	{"sources", "FetchSources", access.Read, true, func(s setup) []proto.Message {
 		return []proto.Message{&registryv1.FetchSourcesRequest{Digests: [][]byte{s.digest}}}
@@ -116,6 +117,7 @@ var asked = []ask{
 	{"top of a tenant", "Top", access.Read, false, one(&registryv1.TopRequest{Tenant: "acme"})},
 	{"usage", "Usage", access.Read, false, one(&registryv1.UsageRequest{Tenant: "acme"})},
 	{"logs of a tenant", "WatchLogs", access.Read, false, one(&registryv1.WatchLogsRequest{Tenant: "acme"})},
+	{"recent calls", "RecentCalls", access.Read, false, one(&registryv1.RecentCallsRequest{Tenant: "acme", Name: secret})},
 	{"recent logs", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme", Name: secret})},
 	{"a shadow's differences", "ShadowDiff", access.Read, false, one(&registryv1.ShadowDiffRequest{Tenant: "acme", Name: secret})},
 	{"recent logs of a tenant", "RecentLogs", access.Read, false, one(&registryv1.RecentLogsRequest{Tenant: "acme"})},
@@ -132,6 +134,7 @@ var askedOfAll = []ask{
 	{"accept a loss", "AcceptLoss", access.Admin, false, one(&registryv1.AcceptLossRequest{Objects: 1, Author: "ann"})},
 	{"freeze", "Freeze", access.Admin, false, one(&registryv1.FreezeRequest{Note: "incident 12", Author: "ann"})},
 	{"check", "Check", access.Read, true, one(&registryv1.CheckRequest{})},
+	{"grants", "ListGrants", access.Admin, false, one(&registryv1.ListGrantsRequest{})},
 	{"thaw", "Thaw", access.Admin, false, one(&registryv1.ThawRequest{Author: "ann"})},
 	{"tenants", "ListTenants", access.Admin, false, one(&registryv1.ListTenantsRequest{})},
 	{"events of all", "ListEvents", access.Read, false, one(&registryv1.ListEventsRequest{})},
@@ -140,6 +143,7 @@ var askedOfAll = []ask{
 	{"end a profile of an agent", "EndProfile", access.Admin, false, one(&registryv1.EndProfileRequest{Agents: []string{"n1"}, Profile: "id"})},
 	{"agents", "ListAgents", access.Read, false, one(&registryv1.ListAgentsRequest{})},
 	{"find agents", "FindAgents", access.Read, false, one(&registryv1.FindAgentsRequest{})},
+	{"watch a rollout by labels", "WatchRollout", access.Read, false, one(&registryv1.WatchRolloutRequest{Tenant: "acme", Name: "tried", GroupBy: "zone"})},
 	{"top of all", "Top", access.Read, false, one(&registryv1.TopRequest{})},
 	{"usage of all", "Usage", access.Admin, false, one(&registryv1.UsageRequest{})},
 	{"pull of all", "Pull", access.Read, false, one(&registryv1.PullRequest{Nonce: bytes.Repeat([]byte{1}, 16)})},

@@ -26,11 +26,19 @@ func (s *registryService) WatchLogs(m *registryv1.WatchLogsRequest, stream grpc.
 	if err := s.mayReadLogs(stream.Context(), of); err != nil {
 		return err
 	}
+	filter, err := toLogFilter(m)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := s.untilDraining(stream.Context())
 	defer cancel()
 	for logs, err := range s.logs.Watch(ctx, of) {
 		if err != nil {
 			return err
+		}
+		logs, some := filter.apply(logs)
+		if !some {
+			continue
 		}
 		if err := stream.Send(fromLogs(&logs)); err != nil {
 			return err

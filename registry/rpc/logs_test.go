@@ -24,6 +24,10 @@ var saidAt = time.Unix(1_800_000_000, 5).UTC()
 
 func (talkative) Watch(ctx context.Context, of script.Name) iter.Seq2[fleet.Logs, error] {
 	return func(yield func(fleet.Logs, error) bool) {
+		if of.Tenant == choir {
+			sing(of, yield)
+			return
+		}
 		if of.Script == "crowded" {
 			yield(fleet.Logs{}, script.Errorf(script.Limit, "", "too many"))
 			return

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { merge, result } from './merge';
+import { merge, result, twoWay } from './merge';
 import { differences, equal, merged, pathKey, print, type Json } from './tree';
 
 const kinds = (base: string, theirs: string, mine: string) => merge([...base], [...theirs], [...mine]).map((p) => p.kind);
@@ -68,4 +68,10 @@ test('a document that others removed', () => {
 
 test('print has a line for each value', () => {
   assert.deepEqual(print({ b: { c: [1, { d: 'x' }] }, a: [], 'e f': null }), ['a: []', 'b:', '  c:', '    - 1', '    -', '      d: "x"', '"e f": null']);
+});
+
+test('without an origin, each difference is a conflict', () => {
+  const pieces = twoWay([...'abcd'], [...'aXcdY']);
+  assert.deepEqual(pieces.map((p) => p.kind), ['same', 'conflict', 'same', 'conflict']);
+  assert.equal(result(pieces, { 1: 'theirs', 3: 'mine' })?.join(''), 'abcdY');
 });

@@ -108,3 +108,20 @@ export function result(pieces: Piece[], choices: Record<number, Choice>): string
   }
   return lines;
 }
+
+/** twoWay is for texts whose common origin is not known: each difference is a conflict. */
+export function twoWay(theirs: string[], mine: string[]): Piece[] {
+  const pieces: Piece[] = [];
+  let at = 0;
+  for (const e of [...diff(theirs, mine), { aFrom: theirs.length, aTo: theirs.length, bFrom: mine.length, bTo: mine.length }]) {
+    if (e.aFrom > at) {
+      const lines = theirs.slice(at, e.aFrom);
+      pieces.push({ kind: 'same', base: lines, theirs: lines, mine: lines });
+    }
+    if (e.aTo > e.aFrom || e.bTo > e.bFrom) {
+      pieces.push({ kind: 'conflict', base: [], theirs: theirs.slice(e.aFrom, e.aTo), mine: mine.slice(e.bFrom, e.bTo) });
+    }
+    at = e.aTo;
+  }
+  return pieces;
+}

@@ -1,7 +1,15 @@
-import { component$, type QRL, type Signal } from '@builder.io/qwik';
+import { $, component$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
+import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
+import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { Modal } from '~/ui/modal';
+import { Problem } from '~/ui/problem';
+import { check, isConflict, publish, type Checked } from './check';
+import { conflictOf, releaseOf, type Conflict } from './conflict';
+import { ConflictView } from './conflictview';
+import { Verdict } from './verdict';
+import { newRequest } from './write';
 
 interface Props {
   open: Signal<boolean>;
@@ -11,5 +19,152 @@ interface Props {
   onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
 }
 
-/** PublishDialog publishes a draft. */
-export const PublishDialog = component$<Props>(({ open }) => <Modal open={open} title="Publish" wide />);
+/** PublishDialog publishes a draft. It shows first what changes, and what the registry says of it. */
+export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onMerged$ }) => {
+  const before = useBefore(draft);
+  const checked = useSignal<Checked>();
+  const conflict = useSignal<Conflict>();
+  const failure = useSignal<Failure>();
+
+  // Not awaited: a task that waits would hold up the page.
+  const clash = $(async (signal: AbortSignal) => {
+    try {
+      conflict.value = await conflictOf(draft, before.value, signal);
+    } catch (e) {
+      failure.value = failureOf(e);
+    }
+  });
+
+  useTask$(({ track, cleanup }) => {
+    checked.value = conflict.value = failure.value = undefined;
+    if (!track(() => open.value)) {
+      return;
+    }
+    const abort = new AbortController();
+    cleanup(() => abort.abort());
+    const load = async () => {
+      try {
+        const answer = await check(draft, { note: '', liftHold: false, force: false, dryRun: true }, abort.signal);
+        await (answer.conflict ? clash(abort.signal) : (checked.value = answer));
+      } catch (e) {
+        failure.value = failureOf(e);
+      }
+    };
+    void load();
+  });
+
+  const finish = $(async (response: PublishResponse) => {
+    open.value = false;
+    await onPublished$(response);
+  });
+
+  return (
+    <Modal open={open} title={conflict.value ? 'Somebody else changed the script' : 'Publish'} wide>
+      {conflict.value ? (
+        <ConflictView
+          conflict={conflict.value}
+          onCancel$={() => { open.value = false; }}
+          onMerged$={async (request, revision) => {
+            open.value = false;
+            await onMerged$(request, revision);
+          }}
+        />
+      ) : (
+        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => clash(AbortSignal.timeout(30_000))} />
+      )}
+      <Problem failure={failure.value} />
+    </Modal>
+  );
+});
+
+/** useBefore remembers the release that the draft began with: when somebody else has changed it, nobody can tell its rollout any more. */
+function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
+  const before = useSignal<NoSerialize<Release>>();
+  useTask$(({ track, cleanup }) => {
+    const revision = track(() => draft.baseRevision);
+    if (revision === 0n || before.value?.revision === revision) {
+      return;
+    }
+    const abort = new AbortController();
+    cleanup(() => abort.abort());
+    const { tenant, name } = draft.request;
+    releaseOf({ tenant, name }, abort.signal).then(
+      (release) => {
+        if (release?.revision === revision) {
+          before.value = noSerialize(release);
+        }
+      },
+      () => {
+        // The dialog asks about the rollout then.
+      },
+    );
+  });
+  return before;
+}
+
+interface FormProps {
+  draft: Draft;
+  checked: Checked | undefined;
+  open: Signal<boolean>;
+  onPublished$: QRL<(response: PublishResponse) => void>;
+  onConflict$: QRL<() => void>;
+}
+
+const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$, onConflict$ }) => {
+  const note = useSignal('');
+  const liftHold = useSignal(false);
+  const force = useSignal(false);
+  const busy = useSignal(false);
+  const failure = useSignal<Failure>();
+  const requestId = useSignal('');
+
+  const submit = $(async () => {
+    if (busy.value) {
+      return;
+    }
+    busy.value = true;
+    failure.value = undefined;
+    requestId.value ||= newRequest();
+    const options = { note: note.value.trim(), liftHold: liftHold.value, force: force.value, dryRun: false, requestId: requestId.value };
+    try {
+      await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
+    } catch (e) {
+      const f = failureOf(e);
+      if (f.kind) {
+        requestId.value = ''; // The registry answered: the next try is another request.
+      }
+      failure.value = f;
+      if (isConflict(f)) {
+        await onConflict$();
+      }
+    } finally {
+      busy.value = false;
+    }
+  });
+
+  const release = checked?.release;
+  return (
+    <form preventdefault:submit onSubmit$={submit}>
+      <label>
+        What changes, and why?
+        <input bind:value={note} maxLength={500} autocomplete="off" autoFocus placeholder="Carts go to their own pool" />
+      </label>
+      {release?.owner && (
+        <label>
+          <input type="checkbox" bind:checked={force} /> Change it although {release.owner} owns it (needs the role admin)
+        </label>
+      )}
+      {release?.hold && (
+        <label>
+          <input type="checkbox" bind:checked={liftHold} /> Release the hold of {release.hold.author} (needs the role release)
+        </label>
+      )}
+      <div class="verdict">{checked ? <Verdict checked={checked} /> : <p class="faint" role="status">The registry checks the draft…</p>}</div>
+      <Problem failure={failure.value} />
+      <footer>
+        <button type="button" onClick$={() => { open.value = false; }}>Cancel</button>
+        <button type="submit" class="primary" disabled={busy.value || !checked}>{busy.value ? 'Publishing…' : 'Publish'}</button>
+      </footer>
+    </form>
+  );
+});

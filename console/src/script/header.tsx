@@ -3,6 +3,7 @@ import { Link } from '@builder.io/qwik-city';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
+import { Menu } from './menu';
 import { scriptHref, type Name } from './name';
 
 export type Tab = '' | 'history/' | 'rollout/';
@@ -29,6 +30,7 @@ export const Header = component$<Props>(({ name, tab, status, live }) => {
         <h1>{full || 'Script'}</h1>
         <State status={status} />
         <Freshness live={live} />
+        <div class="end">{status?.release && <Menu name={name} release={status.release} />}</div>
       </div>
       <nav class="tabs" aria-label={`Pages of ${full}`}>
         {tabs.map((t) => (
@@ -65,12 +67,21 @@ export const Candidacy = ({ status }: { status: ScriptStatus }) => {
       {status.unreadable && <span class="tag bad" title={status.unreadable.reason}>unreadable</span>}
       {!r.deleted && !r.enabled && <span class="tag warn">disabled</span>}
       {r.hold && <span class="tag warn" title={`${r.hold.author}: ${r.hold.note}`}>held</span>}
-      {r.candidate && (
-        <span class={['tag', r.candidate.failed && !r.candidate.set ? 'bad' : 'accent']}>
-          candidate {String(r.candidate.version)}{r.candidate.failed && !r.candidate.set ? ' failed' : ''}
-        </span>
-      )}
+      {!r.hold && r.pinned && <span class="tag" title="The manifest names the version that runs">pinned</span>}
+      {r.candidate && <CandidateTag candidate={r.candidate} />}
       {status.failed > 0 && <span class="tag bad">failed on {status.failed}</span>}
     </>
   );
 };
+
+const CandidateTag = ({ candidate: c }: { candidate: NonNullable<NonNullable<ScriptStatus['release']>['candidate']> }) => {
+  const failed = failedOf(c);
+  const state = failed ? 'failed' : c.frozen ? 'waits for the end of a freeze' : c.paused ? 'paused' : '';
+  return <span class={['tag', failed ? 'bad' : state ? 'warn' : 'accent']} title={failed}>candidate {String(c.version)} {state}</span>;
+};
+
+/**
+ * failedOf says why a candidate was given up; empty if it was not. For software that does not know change sets and freezes, a
+ * candidate of these looks as if it had failed.
+ */
+export const failedOf = (c: NonNullable<NonNullable<ScriptStatus['release']>['candidate']>): string => (c.set ? c.set.failed : c.frozen ? '' : c.failed);

@@ -1,0 +1,34 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { registry } from '~/api/client';
+import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
+import { param } from '~/shell/query';
+
+/** Filter is which writes a person looks at. */
+export interface Filter {
+  tenant: string;
+  name: string;
+  /** In milliseconds; 0 for all that are kept. */
+  since: number;
+}
+
+export const ages: [string, string][] = [['', 'All that are kept'], ['1', 'The last hour'], ['24', 'The last day'], ['168', 'The last week'], ['720', 'The last 30 days']];
+
+/** filterOf reads the URL. A day goes before a number of hours. */
+export function filterOf(url: URL): Filter {
+  const day = new Date(`${param(url, 'day')}T00:00`).getTime(); // in the reader's zone
+  const hours = Number(param(url, 'hours'));
+  return { tenant: param(url, 'tenant'), name: param(url, 'name'), since: day || (hours > 0 ? Date.now() - hours * 3_600_000 : 0) };
+}
+
+/** Page is some of the writes, newest first. */
+export interface Page {
+  entries: AuditEntry[];
+  /** Empty on the last one. */
+  next: string;
+}
+
+export async function load(f: Filter, pageToken: string, pageSize: number, signal: AbortSignal): Promise<Page> {
+  const since = f.since > 0 ? { since: timestampFromMs(f.since) } : {};
+  const answer = await registry().audit({ tenant: f.tenant, name: f.name, pageSize, pageToken, ...since }, { signal });
+  return { entries: answer.entries, next: answer.nextPageToken };
+}

@@ -1,0 +1,95 @@
+import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { Link } from '@builder.io/qwik-city';
+import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
+import { scriptHref } from '~/script/name';
+import { hrefWith } from '~/shell/query';
+import { Modal } from '~/ui/modal';
+import { plain, plainLines } from '~/ui/plain';
+import { Spacer } from '~/ui/spacer';
+import { Time } from '~/ui/time';
+import type { Window } from '~/ui/window';
+
+interface Props {
+  entries: AuditEntry[];
+  more: boolean;
+  seen: Window;
+}
+
+const columns = 8;
+
+/** AuditTable has those rows alone that a person sees. */
+export const AuditTable = component$<Props>(({ entries, more, seen }) => {
+  const opened = useSignal<AuditEntry>();
+  const open = useSignal(false);
+  const show = $((e: AuditEntry) => {
+    opened.value = e;
+    open.value = true;
+  });
+  const from = Math.min(seen.from.value, entries.length);
+  const to = Math.min(seen.to.value, entries.length);
+  return (
+    <>
+      <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Audit trail">
+        <table aria-rowcount={more ? -1 : entries.length + 1}>
+          <thead>
+            <tr>
+              <th scope="col">When</th><th scope="col">Change</th><th scope="col">Of</th><th scope="col" class="number spare">Version</th>
+              <th scope="col">Who</th><th scope="col" class="spare">Author</th><th scope="col" class="spare">From</th><th scope="col" class="spare">Note</th>
+            </tr>
+          </thead>
+          <tbody>
+            <Spacer rows={from} height={seen.rowHeight} columns={columns} />
+            {entries.slice(from, to).map((e, i) => <Row key={from + i} e={e} at={from + i} show$={show} />)}
+            <Spacer rows={entries.length - to} height={seen.rowHeight} columns={columns} />
+            {more && <tr class="skeleton"><td colSpan={columns}></td></tr>}
+          </tbody>
+        </table>
+      </div>
+      <Modal open={open} title="Write" wide>{opened.value && <Whole e={opened.value} />}</Modal>
+    </>
+  );
+});
+
+const Row = component$<{ e: AuditEntry; at: number; show$: QRL<(e: AuditEntry) => void> }>(({ e, at, show$ }) => (
+  <tr aria-rowindex={at + 2}>
+    <td><Time at={e.time} /></td>
+    <td>
+      <button type="button" class="link" onClick$={() => show$(e)}>{plain(e.change)}</button>
+      {e.forced && <> <span class="tag warn" title="It went past the script's owner">forced</span></>}
+    </td>
+    <td><Of e={e} /></td>
+    <td class="number spare">{e.version > 0n ? String(e.version) : ''}{e.candidate > 0n && <span class="faint"> ← {String(e.candidate)}</span>}</td>
+    <td>{plain(e.identity)}</td>
+    <td class="spare">{plain(e.author)}</td>
+    <td class="spare">{plain(e.peer)}</td>
+    <td class="clip spare" title={plain(e.note)}>{plain(e.note)}</td>
+  </tr>
+));
+
+/** Of links to what was written: its history, the value or the tenant. */
+const Of = ({ e }: { e: AuditEntry }) => {
+  if (e.name) {
+    return <Link prefetch={false} href={scriptHref(`${e.tenant}/${e.name}`, 'history/')}>{plain(`${e.tenant}/${e.name}`)}</Link>;
+  }
+  if (e.key) {
+    return <Link prefetch={false} href={hrefWith('/values/', { tenant: e.tenant, key: e.key })}>{plain(`${e.tenant}/${e.key}`)}</Link>;
+  }
+  return e.tenant ? <Link prefetch={false} href={hrefWith('/tenants/', { tenant: e.tenant })}>{plain(e.tenant)}</Link> : <span class="faint">the registry</span>;
+};
+
+const Whole = ({ e }: { e: AuditEntry }) => (
+  <dl class="facts">
+    <dt>Change</dt><dd>{plain(e.change)}{e.forced && ', forced: it went past the owner'}</dd>
+    <dt>Of</dt><dd><Of e={e} /></dd>
+    <dt>When</dt><dd><Time at={e.time} /></dd>
+    <dt>Revision</dt><dd>{String(e.revision)}</dd>
+    {e.version > 0n && <><dt>Version</dt><dd>{String(e.version)}</dd></>}
+    {e.candidate > 0n && <><dt>Candidate</dt><dd>{String(e.candidate)}</dd></>}
+    {e.changeSet && <><dt>Change set</dt><dd>{plain(e.changeSet)}</dd></>}
+    <dt>Who</dt><dd>{plain(e.identity) || <span class="faint">not known</span>} <span class="faint">as the registry found</span></dd>
+    <dt>Author</dt><dd>{plain(e.author) || <span class="faint">none</span>} <span class="faint">as the request said</span></dd>
+    <dt>From</dt><dd>{plain(e.peer)}</dd>
+    {e.owner && <><dt>For the owner</dt><dd>{plain(e.owner)}</dd></>}
+    {e.note && <><dt>Note</dt><dd><pre class="wrap">{plainLines(e.note)}</pre></dd></>}
+  </dl>
+);

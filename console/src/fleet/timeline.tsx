@@ -1,0 +1,97 @@
+import { $, component$, useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
+import { Link } from '@builder.io/qwik-city';
+import type { Event } from '~/gen/proto/script/v1/script_pb';
+import { scriptHref } from '~/script/name';
+import { Modal } from '~/ui/modal';
+import { plain } from '~/ui/plain';
+import { Time } from '~/ui/time';
+import { rowHeight } from '~/ui/rows';
+import { Spacer } from '~/ui/spacer';
+import { useWindow } from '~/ui/window';
+import { agentHref } from './state';
+import { details, subject } from './sentence';
+
+interface Props {
+  events: Event[];
+  more: boolean;
+  /** Becomes the place of the last event that is seen, so that older ones are loaded. */
+  wanted: Signal<number>;
+}
+
+const columns = 5;
+
+/** EventTable shows events, newest first. */
+export const EventTable = component$<Props>(({ events, more, wanted }) => {
+  const seen = useWindow(rowHeight);
+  const opened = useSignal<Event>();
+  const open = useSignal(false);
+
+  useTask$(({ track }) => {
+    wanted.value = track(() => seen.to.value);
+  });
+
+  const show = $((e: Event) => {
+    opened.value = e;
+    open.value = true;
+  });
+  const from = Math.min(seen.from.value, events.length);
+  const to = Math.min(seen.to.value, events.length);
+  return (
+    <>
+      <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Events">
+        <table aria-rowcount={more ? -1 : events.length + 1}>
+          <thead>
+            <tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Of</th><th scope="col">Details</th><th scope="col">By</th></tr>
+          </thead>
+          <tbody>
+            <Spacer rows={from} height={seen.rowHeight} columns={columns} />
+            {events.slice(from, to).map((e, i) => <Row key={e.id} e={e} at={from + i} show$={show} />)}
+            <Spacer rows={events.length - to} height={seen.rowHeight} columns={columns} />
+            {more && <tr class="skeleton"><td colSpan={columns}></td></tr>}
+          </tbody>
+        </table>
+      </div>
+      <Modal open={open} title="Event">{opened.value && <Facts e={opened.value} />}</Modal>
+    </>
+  );
+});
+
+const Row = component$<{ e: Event; at: number; show$: QRL<(e: Event) => void> }>(({ e, at, show$ }) => (
+  <tr aria-rowindex={at + 2}>
+    <td><Time at={e.time} /></td>
+    <td><span class={['tag', tone(e)]}>{plain(e.type)}</span> {plain(e.event)}</td>
+    <td>{e.name ? <Link prefetch={false} href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>
+    <td><button type="button" class="link clip" onClick$={() => show$(e)}>{details(e) || 'Details'}</button></td>
+    <td>{plain(e.author)}</td>
+  </tr>
+));
+
+const Facts = ({ e }: { e: Event }) => (
+  <dl class="facts">
+    <dt>What</dt><dd>{plain(e.type)}: {plain(e.event)}</dd>
+    {subject(e) && <><dt>Of</dt><dd>{plain(subject(e))}</dd></>}
+    <dt>When</dt><dd>{e.since && <><Time at={e.since} /> to </>}<Time at={e.time} /></dd>
+    <dt>Revision</dt><dd>{String(e.revision)}</dd>
+    {e.version > 0n && <><dt>Version</dt><dd>{String(e.version)}</dd></>}
+    {e.candidate > 0n && <><dt>Candidate</dt><dd>{String(e.candidate)}</dd></>}
+    {e.changeSet && <><dt>Change set</dt><dd>{plain(e.changeSet)}</dd></>}
+    {e.count > 1n && <><dt>How often</dt><dd>{e.count.toLocaleString()}</dd></>}
+    {e.subjects.length > 0 && (
+      <><dt>{e.type === 'agent' || e.type === 'drift' ? 'Agents' : 'Subjects'}</dt><dd><Subjects e={e} /></dd></>
+    )}
+    {e.author && <><dt>By</dt><dd>{plain(e.author)}</dd></>}
+    {e.text && <><dt>Details</dt><dd>{plain(e.text)}</dd></>}
+  </dl>
+);
+
+const Subjects = ({ e }: { e: Event }) =>
+  e.type === 'agent' || e.type === 'drift' ? (
+    <ul class="bare">{e.subjects.map((s) => <li key={s}><Link prefetch={false} href={agentHref(s)}>{plain(s)}</Link></li>)}</ul>
+  ) : (
+    <>{e.subjects.map(plain).join(', ')}</>
+  );
+
+const bad = ['lost', 'refused', 'abort', 'accept-loss'];
+const good = ['back', 'repaired', 'promote'];
+
+const tone = (e: Event): string => (bad.includes(e.event) ? 'bad' : good.includes(e.event) ? 'good' : '');

@@ -1,0 +1,67 @@
+import { registry } from '~/api/client';
+import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
+import type { Release, Settings, Version } from '~/gen/proto/script/v1/script_pb';
+import type { Name } from '~/script/name';
+import { treeOf, type Tree } from './settings';
+
+/** Edition is a version, or a draft, as something to compare. */
+export interface Edition {
+  title: string;
+  source: Uint8Array;
+  /** The source as text; undefined for a binary one. */
+  text: string | undefined;
+  settings: Tree;
+  raw: Settings | undefined;
+  version: Version | undefined;
+}
+
+/** editionOf reads a version. The rollout belongs to the script and not to a version, so it is that of release, if one is given. */
+export async function editionOf(name: Name, number: bigint, release: Release | undefined, signal: AbortSignal): Promise<Edition> {
+  const answer = await registry().getSource({ ...name, version: number }, { signal });
+  const version = answer.version!;
+  const settings = { ...answer.settings!, rollout: release?.settings?.rollout, historyLimit: release?.settings?.historyLimit ?? 0 };
+  return {
+    title: `version ${version.number}`,
+    source: answer.source,
+    text: textOf(answer.source),
+    settings: whole(settings, version.engine, version.entrypoint),
+    raw: settings,
+    version,
+  };
+}
+
+/** draftEdition is what a request would publish. A request without settings keeps those of before. */
+export function draftEdition(request: PublishRequest, before: Edition | undefined): Edition {
+  const raw = request.settings ?? before?.raw;
+  return {
+    title: 'your draft',
+    source: request.source,
+    text: textOf(request.source),
+    settings: whole(raw, request.engine || 'lua', request.entrypoint ?? 'handle'),
+    raw,
+    version: undefined,
+  };
+}
+
+/** nothing is what a new script is compared with. */
+export const nothing = (): Edition => ({ title: 'nothing', source: new Uint8Array(), text: '', settings: {}, raw: undefined, version: undefined });
+
+const whole = (settings: Settings | undefined, engine: string, entrypoint: string): Tree => ({
+  ...treeOf(settings),
+  engine,
+  ...(engine === 'lua' && { entrypoint }),
+  ...(engine !== 'lua' && entrypoint && entrypoint !== 'handle' && { entrypoint }),
+});
+
+function textOf(source: Uint8Array): string | undefined {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(source);
+    return text.includes('\0') ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((v, i) => v === b[i]);
+}

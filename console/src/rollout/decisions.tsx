@@ -1,0 +1,33 @@
+import { component$ } from '@builder.io/qwik';
+import type { HistoryEntry } from '~/gen/proto/script/v1/script_pb';
+import { changeText, isBySystem } from '~/release/change';
+import { Time } from '~/ui/time';
+
+const shown = 30;
+
+/** Decisions are what the registry and people decided about the candidate, with their reasons, newest first. */
+export const Decisions = component$(({ history, version }: { history: HistoryEntry[]; version: bigint | undefined }) => {
+  const entries = ofLast(history, version).slice(0, shown);
+  return (
+    <section class="card" aria-labelledby="decisions">
+      <h2 id="decisions">Decisions</h2>
+      {entries.length === 0 && <p class="faint">None yet.</p>}
+      <ol class="decisions">
+        {entries.map((e) => (
+          <li key={String(e.revision)}>
+            <Time at={e.time} /> {isBySystem(e) ? <span class="tag" title="The registry decided this by the plan">registry</span> : <span class="tag accent">{e.author}</span>}{' '}
+            <strong>{changeText(e)}</strong>
+            {e.note && <>: {e.note}</>}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+});
+
+/** ofLast are the changes since the candidate was published; without one, those of the last rollout. */
+function ofLast(history: HistoryEntry[], version: bigint | undefined): HistoryEntry[] {
+  const about = version ?? history.find((e) => e.candidate > 0n)?.candidate;
+  const begin = history.findIndex((e) => e.change === 'publish' && e.candidate === about);
+  return begin < 0 ? history : history.slice(0, begin + 1);
+}

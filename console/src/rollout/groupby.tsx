@@ -1,0 +1,35 @@
+import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { useNavigate } from '@builder.io/qwik-city';
+import { registry } from '~/api/client';
+import { hrefWith } from '~/shell/href';
+
+const asked = 100;
+
+/** GroupBy chooses the label that agents are grouped by, among those that some agents have. Who may not see labels gets no choice. */
+export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; by: string }) => {
+  const navigate = useNavigate();
+  const labels = useSignal<string[]>([]);
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(async () => {
+    try {
+      const { agents } = await registry().findAgents({ limit: asked });
+      labels.value = [...new Set(agents.flatMap((a) => Object.keys(a.labels)))].sort();
+    } catch {
+      // The agents are in one group then.
+    }
+  });
+
+  const choose = $((_: Event, select: HTMLSelectElement) =>
+    navigate(hrefWith(url.value!, { by: select.value || undefined, group: undefined, from: undefined }), { replaceState: true, scroll: false }),
+  );
+  const options = [...new Set([...(by ? [by] : []), ...labels.value])].sort();
+  return options.length > 0 ? (
+    <label class="inline">
+      Group by{' '}
+      <select onChange$={choose}>
+        {options.map((l) => <option key={l} value={l} selected={l === by}>{l}</option>)}
+      </select>
+    </label>
+  ) : null;
+});

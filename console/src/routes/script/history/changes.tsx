@@ -1,0 +1,35 @@
+import { component$ } from '@builder.io/qwik';
+import type { HistoryEntry } from '~/gen/proto/script/v1/script_pb';
+import { changeText, isBySystem } from '~/release/change';
+import { Time } from '~/ui/time';
+
+/** Changes lists all that happened to the script, newest first. */
+export const Changes = component$(({ history }: { history: HistoryEntry[] }) => (
+  <section aria-labelledby="changes">
+    <h2 id="changes">Changes</h2>
+    <div class="viewport short">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Time</th><th scope="col">Change</th><th scope="col">Runs</th><th scope="col">Candidate</th><th scope="col">By</th><th scope="col">Why</th>
+          </tr>
+        </thead>
+        <tbody>
+          {history.map((e) => (
+            <tr key={String(e.revision)}>
+              <td><Time at={e.time} /></td>
+              <td>{changeText(e)}{e.held && <> <span class="tag warn">held</span></>}</td>
+              <td>{e.version ? `version ${e.version}` : ''}</td>
+              <td>{e.candidate ? `version ${e.candidate}` : ''}</td>
+              <td>{isBySystem(e) ? <span class="tag" title="The registry decided this by the plan">registry</span> : e.author}</td>
+              <td class="wrap">
+                {e.note}
+                {e.changeSet && <span class="faint"> change set {e.changeSet}</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  </section>
+));

@@ -1,0 +1,54 @@
+import { component$, useComputed$ } from '@builder.io/qwik';
+import { type DocumentHead } from '@builder.io/qwik-city';
+import { Decisions } from '~/rollout/decisions';
+import { Figures } from '~/rollout/figures';
+import { Idle } from '~/rollout/idle';
+import { Nodes } from '~/rollout/nodes';
+import { Outcome } from '~/rollout/outcome';
+import { Shadow } from '~/rollout/shadow';
+import { planOf } from '~/rollout/steps';
+import { Stepper } from '~/rollout/stepper';
+import { Tests } from '~/rollout/tests';
+import { useRollout } from '~/rollout/watch';
+import { failedOf, Header } from '~/script/header';
+import { nameOf } from '~/script/name';
+import { useRecord } from '~/script/record';
+import { useUrl } from '~/shell/url';
+import { Problem } from '~/ui/problem';
+
+export default component$(() => {
+  const url = useUrl();
+  const { message, live } = useRollout(url);
+  const status = useComputed$(() => message.value?.status?.scripts[0]);
+  const { record, failure } = useRecord(url, status, live);
+  const name = nameOf(url.value);
+  const release = status.value?.release;
+  const candidate = release?.candidate;
+  const history = record.value?.history;
+  return (
+    <>
+      <Header name={name} tab="rollout/" status={status.value} live={live.value} />
+      <Problem failure={failure.value} />
+      {!status.value && <p class="empty" role="status">{live.value.state === 'stale' ? live.value.why : 'Asking the registry…'}</p>}
+      {status.value && release?.deleted && <p class="notice warn">The script is deleted.</p>}
+      {status.value && release && candidate && (
+        <>
+          <Outcome status={status.value} />
+          <div class="columns">
+            <Stepper status={status.value} />
+            <div>
+              <Tests status={status.value} />
+              <Figures message={message.value!} />
+            </div>
+          </div>
+          {!failedOf(candidate) && planOf(release)?.steps[candidate.step - 1]?.shadow && <Shadow name={name} calls={status.value.trials?.shadow} />}
+        </>
+      )}
+      {status.value && !candidate && !release?.deleted && <Idle status={status.value} history={history} />}
+      {message.value && !release?.deleted && <Nodes message={message.value} url={url} />}
+      {history && <Decisions history={history} version={candidate?.version} />}
+    </>
+  );
+});
+
+export const head: DocumentHead = { title: 'Rollout' };

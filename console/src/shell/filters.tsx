@@ -1,0 +1,72 @@
+import { $, component$, useSignal, useTask$, useVisibleTask$ } from '@builder.io/qwik';
+import { useChangeQuery } from './query';
+
+interface TextProps {
+  label: string;
+  /** The parameter of the URL. */
+  name: string;
+  /** What the URL has. */
+  value: string;
+  placeholder?: string;
+  type?: 'search' | 'text' | 'number' | 'date';
+}
+
+const typing = 250;
+
+/** TextFilter is a field whose text stands in the URL a moment after it was typed. */
+export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search' }) => {
+  const typed = useSignal(value);
+  const sent = useSignal(value);
+  const change = useChangeQuery();
+
+  // What the URL says counts, unless it is only what was typed a moment ago.
+  useTask$(({ track }) => {
+    track(() => value);
+    if (value !== sent.value) {
+      sent.value = typed.value = value;
+    }
+  });
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(({ track, cleanup }) => {
+    const text = track(() => typed.value);
+    if (text === sent.value) {
+      return;
+    }
+    const timer = setTimeout(() => {
+      sent.value = text;
+      void change({ [name]: text.trim() });
+    }, typing);
+    cleanup(() => clearTimeout(timer));
+  });
+
+  return (
+    <label>
+      {label}
+      <input type={type} name={name} value={typed.value} placeholder={placeholder} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
+    </label>
+  );
+});
+
+interface ChoiceProps {
+  label: string;
+  name: string;
+  value: string;
+  /** Values and their texts. The empty value removes the parameter. */
+  options: [string, string][];
+}
+
+/** ChoiceFilter is a list of values for a parameter of the URL. */
+export const ChoiceFilter = component$<ChoiceProps>(({ label, name, value, options }) => {
+  const change = useChangeQuery();
+  return (
+    <label>
+      {label}
+      <select name={name} onChange$={$((_: Event, select: HTMLSelectElement) => change({ [name]: select.value }))}>
+        {options.map(([v, text]) => (
+          <option key={v} value={v} selected={v === value}>{text}</option>
+        ))}
+      </select>
+    </label>
+  );
+});

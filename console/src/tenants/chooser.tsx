@@ -1,0 +1,103 @@
+import { $, component$, useId, useSignal, useTask$, useVisibleTask$ } from '@builder.io/qwik';
+import { useChangeQuery, type Changes } from '~/shell/query';
+import { tenantNames } from './names';
+
+interface Props {
+  /** What the URL has. */
+  value: string;
+  /** What no tenant means, such as "all tenants"; without it a tenant has to be chosen. */
+  any?: string;
+  /** What else of the URL belongs to the tenant, and goes with it. */
+  clears?: string[];
+}
+
+const typing = 120;
+
+/** TenantChooser is a list of tenants to choose from, in which any name can be typed. The choice stands in the URL alone. */
+export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] }) => {
+  const id = useId();
+  const typed = useSignal(value);
+  const open = useSignal(false);
+  const at = useSignal(-1);
+  const names = useSignal<string[]>([]);
+  const change = useChangeQuery();
+
+  useTask$(({ track }) => {
+    typed.value = track(() => value);
+  });
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(({ track, cleanup }) => {
+    const text = track(() => typed.value).trim();
+    if (!track(() => open.value)) {
+      return;
+    }
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      // A name that was chosen is no search.
+      const found = await tenantNames(text === value ? '' : text, abort.signal);
+      if (!abort.signal.aborted) {
+        names.value = found;
+        at.value = -1;
+      }
+    }, typing);
+    cleanup(() => {
+      clearTimeout(timer);
+      abort.abort();
+    });
+  });
+
+  const choose = $(async (name: string) => {
+    typed.value = name;
+    open.value = false;
+    at.value = -1;
+    if (name !== value) {
+      const changes: Changes = { tenant: name };
+      clears.forEach((c) => (changes[c] = ''));
+      await change(changes);
+    }
+  });
+
+  const onKey = $(async (event: KeyboardEvent) => {
+    const n = names.value.length;
+    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      open.value = true;
+      at.value = n === 0 ? -1 : event.key === 'ArrowDown' ? (at.value + 1) % n : (at.value + n - (at.value < 0 ? 0 : 1)) % n;
+    } else if (event.key === 'Enter') {
+      await choose(names.value[at.value] ?? typed.value.trim());
+    } else if (event.key === 'Escape') {
+      open.value = false;
+    }
+  });
+
+  return (
+    <div class="combo">
+      <label for={id}>Tenant</label>
+      <input
+        id={id}
+        name="tenant"
+        value={typed.value}
+        placeholder={any ?? 'such as acme'}
+        role="combobox"
+        aria-expanded={open.value && names.value.length > 0}
+        aria-controls={`${id}-list`}
+        aria-autocomplete="list"
+        aria-activedescendant={at.value >= 0 ? `${id}-${at.value}` : undefined}
+        autocomplete="off"
+        spellcheck={false}
+        onFocus$={() => (open.value = true)}
+        onInput$={(_, input) => {
+          typed.value = input.value;
+          open.value = true;
+        }}
+        onKeyDown$={onKey}
+        onBlur$={() => choose(typed.value.trim())}
+      />
+      <ul id={`${id}-list`} class="palette combo-list" role="listbox" aria-label="Tenants" hidden={!open.value || names.value.length === 0}>
+        {names.value.map((name, i) => (
+          <li key={name} id={`${id}-${i}`} role="option" aria-selected={i === at.value} preventdefault:mousedown onMouseDown$={() => choose(name)}>{name}</li>
+        ))}
+      </ul>
+    </div>
+  );
+});

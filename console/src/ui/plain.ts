@@ -1,0 +1,21 @@
+/** What has no picture of its own, or changes how the text around it is shown. */
+// eslint-disable-next-line no-control-regex
+const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/**
+ * plain shows what strangers wrote on one line: control characters, such as those of terminals, and marks that turn the
+ * direction of text become visible and have no effect.
+ */
+export const plain = (text: string): string => text.replace(unseen, picture);
+
+/** plainLines is plain, but for the ends of lines and tabs. */
+export const plainLines = (text: string): string => text.replace(unseen, (c) => (c === '\n' || c === '\t' ? c : picture(c)));
+
+function picture(c: string): string {
+  const code = c.charCodeAt(0);
+  if (code === 0x7f) {
+    return '\u2421';
+  }
+  // The pictures of control characters, in their order.
+  return code < 0x20 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, '0')}`;
+}
