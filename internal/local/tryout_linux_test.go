@@ -119,7 +119,7 @@ func (s *stack) nothingStays(ctx context.Context, name script.Name, text string)
 			}
 		}
 	}
-	logs, err := s.registry.RecentLogs(ctx, registryclient.RecentLogsFilter{Of: name})
+	logs, err := s.registry.RecentLogs(ctx, registryclient.RecentLogsFilter{Of: script.Name{Tenant: name.Tenant}})
 	if err != nil || len(logs.Lines) > 0 {
 		s.t.Errorf("logs of %s: %+v, %v", name, logs.Lines, err)
 	}
