@@ -281,7 +281,7 @@ func (a *Agent) assemble(registry follow.Registry) (err error) {
 		Agent: a.cfg.Name,
 		Handlers: map[string]answer.Handler{
 			"recent_logs": a.recentLogs, "script_profile": a.profileScript, "process_profile": a.profileProcess, "end_profile": a.endProfile,
-			"top": a.top, "shadow": a.shadowFindings, "try": a.try,
+			"top": a.top, "shadow": a.shadowFindings, "try": a.try, "recent_calls": a.recentCalls,
 		},
 		Send: a.sendAnswer, Log: a.log, Metrics: a.cfg.Metrics,
 	})

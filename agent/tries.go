@@ -31,6 +31,8 @@ func (a *Agent) try(ctx context.Context, q *eventv1.Query, send answer.Send) err
 	if err := a.mayTry(q); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, q.GetTry().GetTimeout().AsDuration())
+	defer cancel()
 	tenant := q.GetTenant()
 	leave, err := a.tries.places.Enter(ctx, tenant)
 	if err != nil {

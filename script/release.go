@@ -156,6 +156,7 @@ const (
 	ChangeThaw   Change = "thaw"   // the freeze is over
 
 	ChangeProfile Change = "profile" // no change: somebody took a profile of an agent's process
+	ChangeTry     Change = "try"     // no change: somebody ran a script that is not published on an agent
 )
 
 // HistoryEntry is one line of a script's history.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scriptorium-dev/scriptorium/agent/callring"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/spool"
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	"github.com/scriptorium-dev/scriptorium/proto/decision"
@@ -60,6 +61,7 @@ type Recorder struct {
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
 	closed  atomic.Bool
+	recent  callring.Ring
 }
 
 var _ execute.Observer = (*Recorder)(nil)
@@ -154,12 +156,19 @@ func (k *Kept) within(ctx context.Context, long time.Duration) error {
 	return k.Wait(ctx)
 }
 
+// Recent returns the records of some recent calls of the script that had inputs, the newest first, also if there are no
+// outputs. They are not to be changed.
+func (r *Recorder) Recent(name script.Name) [][]byte { return r.recent.Of(name) }
+
 // errNoSink is the error of strict records on an agent without a spool.
 var errNoSink = errors.New("this agent has no decision log: start it with --decision-log, such as file:/var/log/scriptorium/decisions.jsonl, and --decision-spool-bytes above 0")
 
 // Record queues the entry for the sinks. If the entry is strict, the call must wait for the returned Kept. Otherwise
 // Kept and the error are nil.
 func (r *Recorder) Record(e *Entry) (*Kept, error) {
+	if e.Script != "" && len(e.Input) > 0 {
+		r.recent.Offer(script.Name{Tenant: e.Tenant, Script: e.Script}, time.Now(), func() []byte { return e.Append(nil, r.labels) })
+	}
 	if e.Strict {
 		return r.keep(e)
 	}

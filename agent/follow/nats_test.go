@@ -57,6 +57,7 @@ func (h heard) RollCall(data []byte) { h <- "roll call " + string(data) }
 func (h heard) Tail(data []byte)     { h <- "tail " + string(data) }
 func (h heard) Recall(data []byte)   { h <- "recall " + string(data) }
 func (h heard) Query(data []byte)    { h <- "query " + string(data) }
+func (h heard) Content(data []byte)  { h <- "content " + string(data) }
 func (h heard) Lost()                { h <- "lost" }
 func (h heard) Connected(is bool)    { h <- "connected " + strconv.FormatBool(is) }
 

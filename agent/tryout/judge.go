@@ -1,6 +1,8 @@
 package tryout
 
 import (
+	"encoding/json"
+
 	"github.com/scriptorium-dev/scriptorium/agent/execute"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
@@ -39,11 +41,23 @@ func judge(t *script.Test, call *execute.UnpublishedCall) *eventv1.TryTest {
 	parts, more := expect.Differences(want, got, maxDifferences)
 	for _, d := range parts {
 		m.Differences = append(m.Differences, &eventv1.TryDifference{
-			Path: script.CutText(d.Pointer, maxDifferenceText), Want: script.CutText(string(d.From), maxDifferenceText), Got: script.CutText(string(d.To), maxDifferenceText),
+			Path: script.CutText(d.Pointer, maxDifferenceText), Want: shown(d.From), Got: shown(d.To),
 		})
 	}
 	m.MoreDifferences = more
 	return m
+}
+
+// shown returns the value as JSON: as a text with its beginning if it is long.
+func shown(value json.RawMessage) string {
+	if len(value) <= maxDifferenceText {
+		return string(value)
+	}
+	text, err := json.Marshal(script.CutText(string(value), maxDifferenceText) + "…")
+	if err != nil {
+		return "" // it is text
+	}
+	return string(text)
 }
 
 // first returns the first result; a call without any has null.

@@ -160,12 +160,14 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	rolls, tails := agent.subscribe(t, "scriptorium.rollcall"), agent.subscribe(t, "scriptorium.tail")
 	recalls, copies := agent.subscribe(t, "scriptorium.recall"), registry.subscribe(t, "scriptorium.copies.>")
 	queries, answers := agent.subscribe(t, "scriptorium.query"), registry.subscribe(t, "scriptorium.answers.>")
+	contents := agent.subscribe(t, "scriptorium.content.n1.internal")
 	registry.publish(t, "scriptorium.feed.all.event", "event")
 	registry.publish(t, "scriptorium.feed.g-0123456789abcdef.beacon", "beacon")
 	registry.publish(t, "scriptorium.rollcall", "roll call")
 	registry.publish(t, "scriptorium.tail", "tail")
 	registry.publish(t, "scriptorium.recall", "recall")
 	registry.publish(t, "scriptorium.query", "query")
+	registry.publish(t, "scriptorium.content.n1.internal", "content")
 	agent.publish(t, "scriptorium.status.n1.internal", "status")
 	agent.publish(t, "scriptorium.logs.n1.internal", "logs")
 	agent.publish(t, "scriptorium.copies.n1.internal", "copy")
@@ -181,6 +183,7 @@ func TestEachMayDoWhatItNeeds(t *testing.T) {
 	next(t, recalls, "recall")
 	next(t, copies, "copy")
 	next(t, queries, "query")
+	next(t, contents, "content")
 	next(t, answers, "answer")
 	for _, c := range []client{registry, agent} {
 		select {
@@ -197,7 +200,7 @@ func TestAnAgentAnnouncesNothing(t *testing.T) {
 	feed, rolls := other.subscribe(t, "scriptorium.feed.>"), other.subscribe(t, "scriptorium.rollcall")
 	for _, subject := range []string{
 		"scriptorium.feed.all.event", "scriptorium.feed.all.beacon", "scriptorium.feed.g-0123456789abcdef.event",
-		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.query", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "scriptorium.answers", "scriptorium.decisions", "scriptorium.acks.n2.x", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
+		"scriptorium.rollcall", "scriptorium.tail", "scriptorium.recall", "scriptorium.query", "scriptorium.content.n2", "scriptorium.feed", "scriptorium.logs", "scriptorium.copies", "scriptorium.answers", "scriptorium.decisions", "scriptorium.acks.n2.x", "other.status.n1", "other.logs.n1", "_INBOX.x", "$SYS.REQ.SERVER.PING",
 	} {
 		thief.publish(t, subject, "forged")
 		thief.refused(t, subject)
@@ -220,7 +223,7 @@ func TestARegistryReportsNothing(t *testing.T) {
 		registry.publish(t, subject, "forged")
 		registry.refused(t, subject)
 	}
-	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall", "scriptorium.query"} {
+	for _, subject := range []string{"scriptorium.feed.>", "scriptorium.tail", "scriptorium.recall", "scriptorium.query", "scriptorium.content.>"} {
 		registry.subscribe(t, subject)
 		registry.refused(t, subject)
 	}

@@ -30,14 +30,18 @@ func (c *code) replace() {
 	c.announce(text[:4] + "-" + text[4:8])
 }
 
-// redeem reports whether the code is right. Case, spaces and dashes do not count.
-func (c *code) redeem(typed string) bool {
+// redeem reports whether the code is right. Case, spaces and dashes do not count. A code that is right is used up if use
+// succeeds, which says what for.
+func (c *code) redeem(typed string, use func() error) (right bool, err error) {
 	typed = strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(typed))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.announce == nil || subtle.ConstantTimeCompare([]byte(typed), []byte(c.now)) != 1 {
-		return false
+		return false, nil
+	}
+	if err := use(); err != nil {
+		return true, err
 	}
 	c.replace()
-	return true
+	return true, nil
 }

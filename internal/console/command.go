@@ -1,12 +1,16 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	assets "github.com/scriptorium-dev/scriptorium/console"
@@ -14,6 +18,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/security"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // options are the flags.
@@ -22,6 +27,7 @@ type options struct {
 	caller    security.Caller
 	plaintext bool
 	openFiles bool
+	admin     string
 	site      Site
 	logging   obs.LogOptions
 }
@@ -35,9 +41,9 @@ func Command() *cobra.Command {
 		Long: `console serves a web application that shows and changes the scripts of a registry.
 
 A person signs in with a token of the registry. The access policy of the registry says
-what the person may see and do. With --cert and --key, or over a Unix socket, the
-console has an identity of its own: it prints a code, and whoever signs in with the
-code acts with that identity. The code works once, then the console prints another.
+what the person may see and do. With --cert, with --token-file, or over a Unix
+socket, the console has an identity of its own. Then it prints a code. Whoever signs in
+with the code acts with that identity. The code works once, then the console prints another.
 
 Without --tls-cert and --tls-key the console is for this machine alone: --listen must
 be a loopback address. Behind a proxy that ends TLS, give --url.`,
@@ -53,6 +59,7 @@ be a loopback address. Behind a proxy that ends TLS, give --url.`,
 	security.AddFileModes(flags, &o.openFiles)
 	flags.StringVar(&o.site.Listen, "listen", "127.0.0.1:7080", "host:port of the console")
 	o.site.AddFlags(flags, "")
+	flags.StringVar(&o.admin, "admin-address", "", "host:port for /healthz, /readyz and /metrics; none when empty")
 	o.logging.AddFlags(flags)
 	flagenv.Bind(cmd)
 	return cmd
@@ -67,7 +74,8 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	out, metrics := cmd.OutOrStdout(), obs.NewMetrics()
+	cfg.Metrics = metrics
 	if cfg.Announce != nil {
 		cfg.Announce = func(code string) { fmt.Fprintf(out, "console: sign in with the code %s\n", code) }
 	}
@@ -76,7 +84,24 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	fmt.Fprintf(out, "console: %s\n", server.URL())
-	return server.Wait(cmd.Context())
+	admin, err := o.serveAdmin(cmd.Context(), metrics, server, log)
+	if err != nil {
+		return errors.Join(err, server.Stop(context.WithoutCancel(cmd.Context())))
+	}
+	return errors.Join(server.Wait(cmd.Context()), admin())
+}
+
+// serveAdmin serves what operators look at, until the function is called.
+func (o *options) serveAdmin(ctx context.Context, metrics prometheus.Gatherer, server *Server, log *slog.Logger) (end func() error, err error) {
+	if o.admin == "" {
+		return func() error { return nil }, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.admin)
+	if err != nil {
+		return nil, script.Errorf(script.Invalid, "--admin-address", "%w", err)
+	}
+	return obs.ServeAdmin(l, obs.Handler(metrics, server.Ready), log).Close, nil
 }
 
 // config returns what New needs. Its Announce says by not being nil that there are codes.

@@ -43,6 +43,9 @@ type Config struct {
 	Secure bool
 	// Address is the host:port that the console listens on.
 	Address string
+	// WriteTimeout is how long a browser may take nothing of a stream that is written to; 0: 30 s.
+	WriteTimeout time.Duration
+
 	Clock   func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -82,6 +85,10 @@ func New(cfg Config) (*Console, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.draining, c.drain = context.WithCancel(context.Background())
+	pages, err := newFiles(cfg.Assets)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	mux := http.NewServeMux()
 	newSignIn(c, provider).route(mux)
 	for _, methods := range []map[string]http.Handler{c.services(), manifests()} {
@@ -90,7 +97,7 @@ func New(cfg Config) (*Console, error) {
 		}
 	}
 	mux.HandleFunc("POST /", unknownMethod)
-	mux.Handle("GET /", serveFiles(cfg.Assets))
+	mux.Handle("GET /", pages)
 	c.Handler = at.guard(c.metrics, mux)
 	return c, nil
 }

@@ -23,6 +23,8 @@ import (
 	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 )
 
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // patience bounds every wait; nothing is measured by it.
 const patience = 30 * time.Second
 

@@ -35,8 +35,12 @@ func failureAs(code connect.Code, err error) *connect.Error {
 	return e
 }
 
-// refuse answers a request with the error, in the form of its protocol.
+// refuse answers a request with the error, in the form of its protocol: at the end of a stream, and else as JSON.
 func refuse(w http.ResponseWriter, r *http.Request, e *connect.Error) {
 	w.Header().Set("Cache-Control", "no-store")
+	if _, ok := protocol(r); !ok { // gRPC would have it in a header of a 200
+		r = r.Clone(r.Context())
+		r.Header.Set("Content-Type", "application/json")
+	}
 	_ = connect.NewErrorWriter().Write(w, r, e) // the browser is gone
 }

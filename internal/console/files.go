@@ -2,85 +2,115 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 )
 
-// serveFiles serves the files of the web application. A path that ends with / is a page: its index.html. `make console`
-// compresses the files, each under its name with .gz.
-func serveFiles(files fs.FS) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-		if info, err := fs.Stat(files, orDot(name)); err == nil && info.IsDir() {
-			if name != "" && !strings.HasSuffix(r.URL.Path, "/") {
-				http.Redirect(w, r, "/"+name+"/?"+r.URL.RawQuery, http.StatusMovedPermanently)
-				return
+// file is one of the web application, as browsers get it.
+type file struct {
+	data    []byte
+	zipped  []byte // nil if there is no such form
+	kind    string
+	caching string
+	tag     string
+}
+
+// files are those of the web application, by their paths. They are read once: they are part of the program. A page is the
+// index.html of its folder.
+type files map[string]*file
+
+// newFiles reads all files but hidden ones.
+func newFiles(from fs.FS) (files, error) {
+	all := files{}
+	err := fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name != "." && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
 			}
-			name = path.Join(name, "index.html")
+			return nil
+		case d.IsDir():
+			return nil
 		}
-		body, compressed, err := read(files, name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			http.NotFound(w, r)
-			return
-		}
-		if err == nil && compressed {
-			body, err = encode(w, r, body)
-		}
+		data, err := fs.ReadFile(from, name)
 		if err != nil {
-			http.Error(w, "this file cannot be read", http.StatusInternalServerError)
-			return
+			return err
 		}
-		w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-		if strings.HasPrefix(name, "build/") || strings.HasPrefix(name, "assets/") {
-			// Their names have a digest of what is in them.
-			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-		} else {
-			digest := sha256.Sum256(body)
-			w.Header().Set("Cache-Control", "no-cache")
-			w.Header().Set("Etag", `"`+hex.EncodeToString(digest[:8])+`"`)
-			if r.Header.Get("If-None-Match") == w.Header().Get("Etag") {
-				w.WriteHeader(http.StatusNotModified)
-				return
+		var zipped []byte
+		if plain, ok := strings.CutSuffix(name, ".gz"); ok { // make console compresses them
+			name, zipped = plain, data
+			if data, err = unzip(zipped); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		_, _ = w.Write(body) // the browser is gone
+		f := newFile(name, data)
+		f.zipped = zipped
+		all["/"+name] = f
+		if page, ok := strings.CutSuffix("/"+name, "/index.html"); ok {
+			all[page+"/"] = f
+		}
+		return nil
 	})
+	return all, err
 }
 
-// read returns the file as it is stored.
-func read(files fs.FS, name string) (body []byte, compressed bool, err error) {
-	if body, err = fs.ReadFile(files, name+".gz"); err == nil {
-		return body, true, nil
-	}
-	body, err = fs.ReadFile(files, name)
-	return body, false, err
-}
-
-// encode leaves a body compressed for a client that takes it so.
-func encode(w http.ResponseWriter, r *http.Request, body []byte) ([]byte, error) {
-	w.Header().Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Header().Set("Content-Encoding", "gzip")
-		return body, nil
-	}
-	plain, err := gzip.NewReader(bytes.NewReader(body))
+func unzip(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(plain)
+	return io.ReadAll(r)
 }
 
-func orDot(name string) string {
-	if name == "" {
-		return "."
+// newFile returns a file without a compressed form. Names of files in build/ and assets/ have a digest of
+// what is in them, so browsers keep them.
+func newFile(name string, data []byte) *file {
+	f := &file{data: data, kind: map[string]string{".woff2": "font/woff2", ".js": "text/javascript; charset=utf-8"}[path.Ext(name)], caching: "no-cache"}
+	f.kind = cmp.Or(f.kind, mime.TypeByExtension(path.Ext(name)), "application/octet-stream")
+	if strings.HasPrefix(name, "build/") || strings.HasPrefix(name, "assets/") {
+		f.caching = "public, max-age=31536000, immutable"
 	}
-	return name
+	f.tag = fmt.Sprintf(`"%x"`, sha256.Sum256(data))
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (all files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found := all[r.URL.Path]
+	if found == nil {
+		if all[r.URL.Path+"/"] != nil { // a path of ours, so it leads nowhere else
+			to := r.URL.Path + "/"
+			if r.URL.RawQuery != "" {
+				to += "?" + r.URL.RawQuery
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, "the console has no such page", http.StatusNotFound)
+		return
+	}
+	h, data := w.Header(), found.data
+	h.Set("Cache-Control", found.caching)
+	h.Set("Content-Type", found.kind)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("ETag", found.tag)
+	if found.zipped != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		h.Set("ETag", strings.TrimSuffix(found.tag, `"`)+`-gzip"`)
+		data = found.zipped
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }

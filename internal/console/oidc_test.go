@@ -230,3 +230,122 @@ func do2(t *testing.T, f *fixture, browser *http.Client, method, path string) in
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }
+
+// TestLoginsOfOthers: nobody ends a sign-in that another browser began, or has a browser sign in as somebody else.
+func TestLoginsOfOthers(t *testing.T) {
+	s := startSSO(t, "console")
+	s.loggedIn() // the registry has the provider's keys
+	attacker := s.browser()
+	attacker.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Path == "/oidc/callback" {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	s.login(attacker, "/")
+	// The provider has sent the attacker's browser on, which keeps the code for its victim.
+	at := lastLocation(t, s, attacker)
+	for name, victim := range map[string]*http.Client{"no cookie": s.browser(), "another sign-in": func() *http.Client {
+		b := s.browser()
+		get(t, b, s.URL()+"/oidc/start")
+		return b
+	}()} {
+		end, _ := get(t, victim, at)
+		if _, state := get(t, victim, s.URL()+"/session"); end.Path != "/signin/" || end.RawQuery != "" || !strings.Contains(state, `"signedIn":false`) || !strings.Contains(state, "began no sign-in") {
+			t.Errorf("%s: %s, %s", name, end, state)
+		}
+		if _, state := get(t, victim, s.URL()+"/session"); strings.Contains(state, "began no sign-in") {
+			t.Errorf("%s: the message is shown twice", name)
+		}
+	}
+	for _, query := range []string{"", "?state=", "?state=x&code=y", "?error=access_denied&error_description=%3Cscript%3E", "?state=" + strings.Repeat("x", 5000)} {
+		browser := s.browser()
+		get(t, browser, s.URL()+"/oidc/start")
+		if end, _ := get(t, browser, s.URL()+"/oidc/callback"+query); end.Path != "/signin/" {
+			t.Errorf("callback%s leads to %s", query, end)
+		}
+	}
+	if resp, _ := s.send(s.browser(), http.MethodGet, "/oidc/start", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("another site begins a sign-in: %s", resp.Status)
+	}
+	s.clock.move(11 * time.Minute)
+	if end, _ := get(t, attacker, at); end.Path != "/signin/" {
+		t.Errorf("a sign-in that began too long ago leads to %s", end)
+	}
+}
+
+// lastLocation signs in at the provider, and returns where it sends the browser.
+func lastLocation(t *testing.T, s *singleSignOn, browser *http.Client) string {
+	t.Helper()
+	_, page := get(t, browser, s.URL()+"/oidc/start")
+	id := requestID.FindStringSubmatch(page)
+	if id == nil {
+		t.Fatalf("the provider shows no form: %s", page)
+	}
+	form := url.Values{"username": {"test-user@127.0.0.1"}, "password": {"verysecure"}, "id": {id[1]}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.issuer+"login/username", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := browser.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	to := resp.Header.Get("Location")
+	if !strings.HasPrefix(to, s.URL()+"/oidc/callback?") {
+		t.Fatalf("the provider sends the browser to %q", to)
+	}
+	return to
+}
+
+// TestPeopleWhomTheRegistryDoesNotKnow: the registry's policy decides, not the provider.
+func TestPeopleWhomTheRegistryDoesNotKnow(t *testing.T) {
+	s := startSSO(t, "another service")
+	deadline := time.Now().Add(patience)
+	for {
+		browser := s.browser()
+		end := s.login(browser, "/")
+		_, state := get(t, browser, s.URL()+"/session")
+		if end.Path != "/signin/" || !strings.Contains(state, `"signedIn":false`) {
+			t.Fatalf("signed in to %s: %s", end, state)
+		}
+		if strings.Contains(state, "another service") { // it says which audience it wants
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the message does not say why: %s", state)
+		}
+	}
+}
+
+// TestAProviderThatIsAway: a session goes on while its token is good, and ends after.
+func TestAProviderThatIsAway(t *testing.T) {
+	s := startSSO(t, "console")
+	browser := s.loggedIn()
+	s.stop()
+	for range 2 {
+		s.clock.move(29*time.Minute + 40*time.Second)
+		if !s.isIn(browser) {
+			t.Fatal("the session ended while its token was good")
+		}
+	}
+	s.clock.move(2 * time.Minute)
+	if _, err := call[registryv1.CheckRequest, registryv1.CheckResponse](s.fixture, browser, "Check", &registryv1.CheckRequest{}); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("%v: want it to say that the provider is away", err)
+	}
+}
+
+// TestOwnPages: a sign-in leads to pages of the console alone.
+func TestOwnPages(t *testing.T) {
+	for page, want := range map[string]string{
+		"/": "/", "/script/?name=acme/greet": "/script/?name=acme/greet", "/a//b": "/a//b",
+		"": "/", "//evil.example": "/", "https://evil.example": "/", "/\\evil.example": "/", "\\\\evil.example": "/", "javascript:alert(1)": "/",
+		"evil.example": "/", "/\t/evil.example": "/", " //evil.example": "/", "/x\r\nSet-Cookie: a=b": "/", "///evil.example": "/", "/%": "/", "/" + strings.Repeat("x", 2000): "/",
+	} {
+		if got := console.OwnPage(page); got != want {
+			t.Errorf("%q leads to %q, want %q", page, got, want)
+		}
+	}
+}

@@ -15,9 +15,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/scriptorium-dev/scriptorium/internal/obs"
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/proto/target"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -52,6 +55,7 @@ const (
 	maxHeaderBytes   = 16 << 10
 	streamsPerClient = 100 // of HTTP/2, on one connection
 	drainTimeout     = 5 * time.Second
+	readyTimeout     = 2 * time.Second
 )
 
 // Dialer returns Config.Dial for the registry at unix:PATH or host:port. A connection that is gone without a word must not hang
@@ -77,8 +81,10 @@ type Server struct {
 	console *Console
 	http    *http.Server
 	url     string
+	addr    net.Addr
 	running sync.WaitGroup
 	end     context.CancelFunc
+	once    sync.Once
 	failed  chan error
 }
 
@@ -95,7 +101,7 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	scheme := map[bool]string{true: "https", false: "http"}[secure]
-	s := &Server{console: c, url: cmp.Or(at.URL, scheme+"://"+l.Addr().String()), failed: make(chan error, 1)}
+	s := &Server{console: c, url: cmp.Or(at.URL, scheme+"://"+l.Addr().String()), addr: l.Addr(), failed: make(chan error, 1)}
 	s.http = &http.Server{
 		Handler: c, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: streamsPerClient, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -116,8 +122,26 @@ func Start(ctx context.Context, at Site, cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// Addr is the address that the console listens on.
+func (s *Server) Addr() net.Addr { return s.addr }
+
 // URL is where browsers find the console.
 func (s *Server) URL() string { return s.url }
+
+// Ready says whether the registry answers: without it, nobody can sign in or do anything.
+func (s *Server) Ready(ctx context.Context) obs.Readiness {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	request := &healthv1.HealthCheckRequest{Service: registryv1.Registry_ServiceDesc.ServiceName}
+	answer, err := healthv1.NewHealthClient(s.console.registry.calls).Check(ctx, request)
+	switch {
+	case err != nil:
+		return obs.Readiness{Reason: fromRegistry(err).Error()}
+	case answer.GetStatus() != healthv1.HealthCheckResponse_SERVING:
+		return obs.Readiness{Reason: "the registry refuses calls: its own /readyz says why"}
+	}
+	return obs.Readiness{Ready: true}
+}
 
 // Wait serves until ctx is done.
 func (s *Server) Wait(ctx context.Context) error {
@@ -129,8 +153,14 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends streams, finishes the calls in flight within a few seconds, or until ctx is done, and closes everything.
-func (s *Server) Stop(ctx context.Context) error {
+// Stop ends streams, finishes the calls in flight within a few seconds, or until ctx is done, and closes everything. A
+// second call does nothing.
+func (s *Server) Stop(ctx context.Context) (err error) {
+	s.once.Do(func() { err = s.stop(ctx) })
+	return err
+}
+
+func (s *Server) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	s.console.Drain()

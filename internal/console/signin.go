@@ -129,11 +129,14 @@ func (s *signIn) identify(w http.ResponseWriter, r *http.Request) (way string, w
 	return way, who, err
 }
 
-func (s *signIn) byCode(ctx context.Context, typed string) (identity, error) {
-	if !s.code.redeem(typed) {
+func (s *signIn) byCode(ctx context.Context, typed string) (who identity, err error) {
+	right, err := s.code.redeem(typed, func() (err error) {
+		who, err = s.check(ctx, s.cfg.Own)
+		return err
+	})
+	if !right {
 		return identity{}, script.Errorf(script.Denied, "code", "this is not the code that the console printed last, or it was used before: look for the newest one where the console runs")
 	}
-	who, err := s.check(ctx, s.cfg.Own)
 	who.until = time.Time{} // whoever runs the console renews its certificate and token
 	return who, err
 }

@@ -33,6 +33,10 @@ is a JSON value; put -- before them if one starts with a minus.
 kv has what --kv gives it. Counters are 0 and rate limits are full. The time stands still
 during the call.
 
+With --on-agent, the script runs on an agent, in the sandbox of its tenant and with the
+tenant's values and libraries. It is not published: the registry does not store it, the
+agent forgets it, and no gateway can call it. This takes the role publish.
+
 With -i, run reads lines of Lua from standard input. Each line is one call under the
 script's limits: the script's source runs first, and then the line. So the line sees the
 script's functions and its local variables. Of an expression, run prints the values. A
@@ -52,6 +56,7 @@ error.`
 const runExample = `  scriptctl run route.yaml '{"path":"/api/cart"}'
   scriptctl run route.yaml '{}' --kv maintenance=on --config '{"default":"slow"}'
   scriptctl run route.lua '{}' --now 2026-01-31T12:00:00Z --seed 7
+  scriptctl run route.yaml '{"path":"/api/cart"}' --on-agent=edge-7
   scriptctl run route.yaml -i`
 
 type runOptions struct {
@@ -62,6 +67,7 @@ type runOptions struct {
 	seed        uint64
 	seeded      bool // --seed was given
 	interactive bool
+	onAgent     string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -86,6 +92,8 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringArrayVar(&o.kv, "kv", nil, "a value that the script reads with kv, as `KEY=TEXT`, or KEY=@FILE for the content of a file; may be repeated")
 	flags.StringVar(&o.now, "now", "", "the `TIME` that the script sees, such as 2026-01-31T12:00:00Z (default the clock's)")
 	flags.Uint64Var(&o.seed, "seed", 0, "where random numbers begin (default anywhere)")
+	flags.StringVar(&o.onAgent, "on-agent", "", onAgentUsage)
+	flags.Lookup("on-agent").NoOptDefVal = anyAgent
 	flags.BoolVarP(&o.interactive, "interactive", "i", false, "read lines of Lua, and run each")
 	return cmd
 }
@@ -112,6 +120,11 @@ func (a *app) run(ctx context.Context, file string, args []string, o *runOptions
 	if err := checkJSON(args); err != nil {
 		return usage(err)
 	}
+	if o.onAgent != "" {
+		if err := o.checkOnAgent(file); err != nil {
+			return usage(err)
+		}
+	}
 	m, err := a.scriptIn(file, o.name)
 	if err != nil {
 		return usage(err)
@@ -119,6 +132,9 @@ func (a *app) run(ctx context.Context, file string, args []string, o *runOptions
 	next, err := a.calls(m, o)
 	if err != nil {
 		return usage(err)
+	}
+	if o.onAgent != "" {
+		return a.runOnAgent(ctx, m, args, next().Config, o.onAgent)
 	}
 	if o.interactive && m.Engine != script.EngineLua {
 		return usage(script.Errorf(script.Invalid, "--interactive", "evaluates lines of Lua, and the runtime of %s is %s: call it with arguments", file, m.Engine))

@@ -54,6 +54,9 @@ A test file has these fields:
 A policy in Rego, in route.rego, has tests in route_test.rego, too: the rules whose names
 begin with test_, as for opa test.
 
+With --on-agent, the tests of manifests run on an agent, without publishing the scripts:
+see scriptctl run. Test files need this machine.
+
 A failed test of a manifest that reads values is skipped if it has none: only the fleet
 has them.`
 
@@ -62,6 +65,7 @@ type testOptions struct {
 	all      bool
 	update   bool
 	watch    bool
+	onAgent  string
 	coverage coverageOptions
 }
 
@@ -88,7 +92,12 @@ func (a *app) testCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&o.all, "verbose", "v", false, "show the lines that scripts log also of tests that pass")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until you press Ctrl-C")
 	cmd.Flags().BoolVar(&o.update, "update", false, "write the results of cases with a golden file to these files")
+	cmd.Flags().StringVar(&o.onAgent, "on-agent", "", onAgentUsage)
+	cmd.Flags().Lookup("on-agent").NoOptDefVal = anyAgent
 	o.coverage.addFlags(cmd)
+	for _, other := range []string{"update", "coverage", "coverage-least"} {
+		cmd.MarkFlagsMutuallyExclusive("on-agent", other)
+	}
 	return cmd
 }
 
@@ -145,6 +154,9 @@ func (a *app) test(ctx context.Context, paths []string, o *testOptions) error {
 	suites, err := a.loadSuites(set, paths)
 	if err != nil {
 		return usage(err)
+	}
+	if o.onAgent != "" {
+		return a.testsOnAgent(ctx, paths, suites, o)
 	}
 	only, err := regexp.Compile(o.run)
 	if err != nil {

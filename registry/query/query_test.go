@@ -28,11 +28,12 @@ const fleetID = "the fleet"
 type air struct {
 	delivering sync.Mutex
 
-	mu      sync.Mutex
-	down    bool
-	agents  map[string]*agent
-	take    func(agent string, data []byte)
-	queries []*eventv1.Query
+	mu       sync.Mutex
+	down     bool
+	agents   map[string]*agent
+	take     func(agent string, data []byte)
+	queries  []*eventv1.Query
+	contents []*eventv1.QueryContent
 }
 
 // agent is one end of the air. answer is called for each query.
@@ -57,6 +58,13 @@ func newAir(agents ...*agent) *air {
 }
 
 func (a *air) Connected() bool { return !a.down }
+
+func (a *air) PublishContent(_ context.Context, m *eventv1.QueryContent) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.contents = append(a.contents, m)
+	return nil
+}
 
 func (a *air) PublishQuery(_ context.Context, q *eventv1.Query) error {
 	a.mu.Lock()

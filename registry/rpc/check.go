@@ -32,12 +32,6 @@ func (s *registryService) Check(ctx context.Context, _ *registryv1.CheckRequest)
 	if !who.Expires.IsZero() {
 		resp.Expires = timestamppb.New(who.Expires)
 	}
-	for _, g := range who.Grants {
-		grant := &registryv1.CallerGrant{Tenants: g.Tenants.Globs()}
-		for _, role := range g.Roles {
-			grant.Roles = append(grant.Roles, string(role))
-		}
-		resp.Grants = append(resp.Grants, grant)
-	}
+	resp.Grants = fromGrants(who.Grants)
 	return resp, nil
 }

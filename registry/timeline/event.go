@@ -24,6 +24,10 @@ func eventOfWrite(e *script.AuditEntry) script.Event {
 	return event
 }
 
+// isEvent reports whether the audit entry is an event. An unreadable one has no Change. That somebody tried a script changes
+// nothing that others see, and happens each time that an author presses a key.
+func isEvent(e *script.AuditEntry) bool { return e.Change != "" && e.Change != script.ChangeTry }
+
 // typeOf returns the type of a write. The object decides where several kinds of objects have the same change.
 func typeOf(e *script.AuditEntry) script.EventType {
 	switch t := e.Change.EventType(); {

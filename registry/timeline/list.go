@@ -120,7 +120,7 @@ func (t *Timeline) search(ctx context.Context, req *Request, size int, writes *s
 	defer func() { end(time.Since(began)) }()
 	return readPage(ctx, t.store.Writes, writes, Query[script.AuditEntry]{Since: req.Since, Limit: size, Wants: func(e *script.AuditEntry) bool {
 		event := eventOfWrite(e)
-		return e.Change != "" && req.wants(&event) // an unreadable entry has no Change
+		return isEvent(e) && req.wants(&event)
 	}}, eventOfWrite)
 }
 
@@ -254,7 +254,7 @@ func errToken(token string) error {
 func sorted(b *Batch) []script.Event {
 	events := make([]script.Event, 0, len(b.Writes)+len(b.Records))
 	for i := range b.Writes {
-		if b.Writes[i].Change != "" {
+		if isEvent(&b.Writes[i]) {
 			events = append(events, eventOfWrite(&b.Writes[i]))
 		}
 	}

@@ -1,6 +1,7 @@
 import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
 import { manifests } from '~/api/client';
 import { failureOf, text } from '~/api/failure';
+import { ownerText } from '~/release/owner';
 import { settingsOf, useBench } from './bench';
 
 /** OwnerNotice says who owns a script, and how to change it there. */
@@ -28,12 +29,11 @@ export const OwnerNotice = component$(() => {
   if (!owner) {
     return null;
   }
-  const { name, how } = describe(owner);
   return (
     <section class="notice warn" aria-label="Owner">
       <p>
-        <strong>{name} owns this script.</strong> {how} The registry refuses changes from elsewhere, unless an administrator forces them; the
-        owner may undo what was forced. You can edit and try the script here, and take the YAML there.
+        {ownerText(owner)} The registry refuses other changes, unless an administrator forces them. You can write and try changes here,
+        and take their YAML there.
       </p>
       <div class="tools">
         <button type="button" onClick$={show}>{yaml.value ? 'Write the YAML again' : 'Show the YAML'}</button>
@@ -45,15 +45,6 @@ export const OwnerNotice = component$(() => {
     </section>
   );
 });
-
-function describe(owner: string): { name: string; how: string } {
-  const [kind, ...rest] = owner.split('/');
-  const kinds: Record<string, string> = { luascript: 'LuaScript', script: 'Script' };
-  if (kind && kinds[kind] && rest.length === 2) {
-    return { name: `The ${kinds[kind]} ${rest[1]} in the namespace ${rest[0]} of a cluster`, how: 'Change that object: kubectl apply, or the repository that it comes from.' };
-  }
-  return { name: owner, how: 'Change it where that is kept, such as a repository with scriptctl apply.' };
-}
 
 /** KindNotice says what is special about a script. */
 export const KindNotice = component$(() => {

@@ -52,9 +52,9 @@ const FileView = component$(() => {
   const digest = useSignal('');
   const error = useSignal('');
 
-  useTask$(async ({ track }) => {
+  useTask$(({ track }) => {
     const { source } = track(() => bench.draft.value).request;
-    digest.value = hex(await crypto.subtle.digest('SHA-256', new Uint8Array(source)));
+    void crypto.subtle.digest('SHA-256', new Uint8Array(source)).then((d) => (digest.value = hex(d)));
   });
   const take = $(async (_: Event, input: HTMLInputElement) => {
     const file = input.files?.[0];

@@ -104,7 +104,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   });
 
   // The registry says at once what somebody else does with the script.
-  useTask$(async ({ track }) => {
+  useTask$(({ track }) => {
     const now = track(() => script.value)?.release;
     const busy = track(() => publishing.value);
     const { draft } = bench;
@@ -117,8 +117,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
       draft.value = { ...draft.value, baseRevision: now.revision };
     } else if (!draft.value.dirty && !now.deleted) {
       const what = story(seen.value, now);
-      await reload();
-      said.value = `${what} You see it now.`;
+      // Not awaited: a task that waits would hold up the page.
+      void reload().then(() => (said.value = `${what} You see it now.`));
     }
   });
 
@@ -162,6 +162,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
           run.value++;
         }
       };
+      // The dialog closes at the moment that it tells of what it published: nothing may be rendered between the two.
+      void onPublished.resolve();
       document.addEventListener('keydown', onKey);
       cleanup(() => document.removeEventListener('keydown', onKey));
     },

@@ -1,4 +1,4 @@
-import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
+import { $, component$, useSignal, type QRL, type Signal } from '@builder.io/qwik';
 import { problemOf } from '~/editor/json';
 import { fieldsOf, withField, type Fields, type Saved } from './request';
 
@@ -6,15 +6,17 @@ interface Props {
   /** The argument of the call, in JSON. */
   json: Signal<string>;
   saved: Saved[];
+  /** Reads the requests of calls that agents have recorded. */
+  onRecorded$: QRL<() => Promise<void>>;
 }
 
 /** RequestEditor edits the request of a call: as a form, or as JSON. */
-export const RequestEditor = component$<Props>(({ json, saved }) => {
+export const RequestEditor = component$<Props>(({ json, saved, onRecorded$ }) => {
   const asJSON = useSignal(false);
   const fields = fieldsOf(json.value);
   const problem = problemOf(json.value);
   const showForm = !asJSON.value && fields !== undefined;
-  const groups = ['Tests', 'Tried'] as const;
+  const groups = (['Tests', 'Tried', 'Recorded'] as const).filter((g) => saved.some((s) => s.group === g));
   return (
     <fieldset>
       <legend>Request</legend>
@@ -38,6 +40,7 @@ export const RequestEditor = component$<Props>(({ json, saved }) => {
             </select>
           </label>
         )}
+        <button type="button" class="plain" onClick$={onRecorded$}>Read recorded requests</button>
         <button type="button" class="plain" aria-pressed={!showForm} disabled={fields === undefined} onClick$={() => (asJSON.value = !asJSON.value)}>As JSON</button>
       </div>
       {showForm ? (

@@ -1,11 +1,13 @@
 import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { registry } from '~/api/client';
+import { failureOf, text } from '~/api/failure';
 import { settingsOf, useBench } from '~/editor/bench';
 import { isJSON } from '~/editor/json';
 import { Problem } from '~/ui/problem';
 import { tryDraft, whyNot, type Outcome } from './call';
 import { RequestEditor } from './editor';
 import { TestOutcomes } from './outcomes';
-import { remember, savedOf, start } from './request';
+import { recordedOf, remember, savedOf, start, type Saved } from './request';
 import { ErrorView, ResultView } from './result';
 import { SaveAsTest } from './save';
 
@@ -17,6 +19,22 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
   const tried = useSignal<string[]>([]);
   const busy = useSignal(false);
   const outcome = useSignal<Outcome>();
+  const recorded = useSignal<Saved[]>([]);
+  const said = useSignal('');
+
+  const readRecorded = $(async () => {
+    const { tenant, name } = bench.draft.value.request;
+    try {
+      const { calls } = await registry().recentCalls({ tenant, name, limit: 20 });
+      recorded.value = recordedOf(calls);
+      said.value =
+        recorded.value.length > 0
+          ? `${recorded.value.length} recorded requests are in the list. What the decision log masks is *** in them.`
+          : 'Agents have no recorded requests of this script. Have some recorded: Settings, Decision log.';
+    } catch (e) {
+      said.value = text(failureOf(e));
+    }
+  });
 
   const go = $(async (what: 'request' | 'tests') => {
     if (busy.value || (what === 'request' && !isJSON(json.value))) {
@@ -47,7 +65,8 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
     <section class="card" aria-label="Try it">
       <h2>Try it</h2>
       <p class="faint">An agent runs the draft in the sandbox of the tenant. No gateway can reach it, and the registry stores nothing of it.</p>
-      <RequestEditor json={json} saved={savedOf(tests, tried.value)} />
+      <RequestEditor json={json} saved={savedOf(tests, tried.value, recorded.value)} onRecorded$={readRecorded} />
+      <p class="faint" role="status">{said.value}</p>
       <div class="tools">
         <button type="button" class="primary" disabled={busy.value} onClick$={() => go('request')} title="Ctrl Enter">Run</button>
         <button type="button" disabled={busy.value || tests.length === 0} onClick$={() => go('tests')}>{tests.length === 0 ? 'No tests yet' : `Run ${tests.length === 1 ? 'the test' : `all ${tests.length} tests`}`}</button>

@@ -1,11 +1,13 @@
 import { textOf } from '~/editor/bench';
+import type { RecentCall } from '~/gen/proto/registry/v1/registry_pb';
+import { milliseconds } from '~/ui/time';
 import { pretty } from '~/editor/json';
 import type { Test } from '~/gen/proto/script/v1/script_pb';
 
 /** Saved is a request that a person can choose. */
 export interface Saved {
   id: string;
-  group: 'Tests' | 'Tried';
+  group: 'Tests' | 'Tried' | 'Recorded';
   title: string;
   json: string;
 }
@@ -13,18 +15,29 @@ export interface Saved {
 /** start is the request that the panel begins with if there is none to begin with. */
 export const start = pretty('{"method":"GET","scheme":"https","host":"shop.example","path":"/","query":"","headers":{}}');
 
-/** Tried are the last requests that the person ran, the newest first. */
 const most = 20;
 
+/** remember keeps the last requests that the person ran, the newest first. */
 export function remember(tried: string[], json: string): string[] {
   return [json, ...tried.filter((t) => t !== json)].slice(0, most);
 }
 
-export function savedOf(tests: Test[], tried: string[]): Saved[] {
+export function savedOf(tests: Test[], tried: string[], recorded: Saved[] = []): Saved[] {
   return [
     ...tests.map((t): Saved => ({ id: `test:${t.name}`, group: 'Tests', title: t.name, json: pretty(textOf(t.request) || '{}') })),
     ...tried.map((json, i): Saved => ({ id: `tried:${i}`, group: 'Tried', title: titleOf(json), json })),
+    ...recorded,
   ];
+}
+
+/** recordedOf reads the requests of recorded calls. What the decision log masks is masked in them, too. */
+export function recordedOf(calls: RecentCall[]): Saved[] {
+  return calls.flatMap((call, i): Saved[] => {
+    const input = object(textOf(call.record))?.input;
+    const json = input === undefined ? '' : JSON.stringify(input, null, 2);
+    const at = new Date(milliseconds(call.time) ?? 0).toLocaleTimeString();
+    return json ? [{ id: `recorded:${i}`, group: 'Recorded', title: `${at} ${titleOf(json)}`, json }] : [];
+  });
 }
 
 /** Fields are the parts of a gateway's request that the form has. */

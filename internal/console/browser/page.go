@@ -182,6 +182,14 @@ func (p *Page) Fill(name, text string) {
 	}
 }
 
+// Replace replaces all text of the editor with the name.
+func (p *Page) Replace(name, text string) {
+	p.tb.Helper()
+	p.Wait("an editor "+name, fmt.Sprintf("%s; focus(find('field', %s))", finder, quote(name)))
+	p.Press("a", chromedp.ModifierCtrl)
+	p.do(call(input.InsertText, input.InsertTextParams{Text: text}))
+}
+
 // Choose selects the option with the text in the field with the name.
 func (p *Page) Choose(name, option string) {
 	p.tb.Helper()

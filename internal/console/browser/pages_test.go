@@ -1,13 +1,11 @@
 package browser_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/scriptorium-dev/scriptorium/internal/console/browser"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
 )
 
@@ -87,11 +85,3 @@ func (w *world) furnish(t *testing.T) {
 		w.Publish(t, localtest.Manifest(name, `function handle(request) log.info("hello") return { upstream = "web" } end`), 2)
 	}
 }
-
-// pretty is for failures.
-func pretty(v any) string {
-	b, _ := json.MarshalIndent(v, "", "  ") //nolint:errchkjson // for people
-	return string(b)
-}
-
-var _ = browser.Start

@@ -2415,6 +2415,7 @@ type Query struct {
 	//	*Query_Top
 	//	*Query_Shadow
 	//	*Query_Try
+	//	*Query_RecentCalls
 	Kind          isQuery_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2576,6 +2577,15 @@ func (x *Query) GetTry() *TryQuery {
 	return nil
 }
 
+func (x *Query) GetRecentCalls() *RecentCallsQuery {
+	if x != nil {
+		if x, ok := x.Kind.(*Query_RecentCalls); ok {
+			return x.RecentCalls
+		}
+	}
+	return nil
+}
+
 type isQuery_Kind interface {
 	isQuery_Kind()
 }
@@ -2608,6 +2618,10 @@ type Query_Try struct {
 	Try *TryQuery `protobuf:"bytes,60,opt,name=try,proto3,oneof"`
 }
 
+type Query_RecentCalls struct {
+	RecentCalls *RecentCallsQuery `protobuf:"bytes,70,opt,name=recent_calls,json=recentCalls,proto3,oneof"`
+}
+
 func (*Query_RecentLogs) isQuery_Kind() {}
 
 func (*Query_ScriptProfile) isQuery_Kind() {}
@@ -2621,6 +2635,8 @@ func (*Query_Top) isQuery_Kind() {}
 func (*Query_Shadow) isQuery_Kind() {}
 
 func (*Query_Try) isQuery_Kind() {}
+
+func (*Query_RecentCalls) isQuery_Kind() {}
 
 // Answer is one part of an agent's answer to a Query. The key of the agent's session signs it.
 type Answer struct {
@@ -2648,6 +2664,7 @@ type Answer struct {
 	//	*Answer_Top
 	//	*Answer_Shadow
 	//	*Answer_Try
+	//	*Answer_RecentCalls
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2802,6 +2819,15 @@ func (x *Answer) GetTry() *TryAnswer {
 	return nil
 }
 
+func (x *Answer) GetRecentCalls() *RecentCalls {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_RecentCalls); ok {
+			return x.RecentCalls
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -2834,6 +2860,10 @@ type Answer_Try struct {
 	Try *TryAnswer `protobuf:"bytes,60,opt,name=try,proto3,oneof"`
 }
 
+type Answer_RecentCalls struct {
+	RecentCalls *RecentCalls `protobuf:"bytes,70,opt,name=recent_calls,json=recentCalls,proto3,oneof"`
+}
+
 func (*Answer_RecentLogs) isAnswer_Kind() {}
 
 func (*Answer_ScriptProfile) isAnswer_Kind() {}
@@ -2848,6 +2878,108 @@ func (*Answer_Shadow) isAnswer_Kind() {}
 
 func (*Answer_Try) isAnswer_Kind() {}
 
+func (*Answer_RecentCalls) isAnswer_Kind() {}
+
+// RecentCallsQuery asks for the records of calls of a script of the query's tenant that the agent keeps in memory.
+type RecentCallsQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The newest of this agent, at most so many.
+	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCallsQuery) Reset() {
+	*x = RecentCallsQuery{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCallsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCallsQuery) ProtoMessage() {}
+
+func (x *RecentCallsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCallsQuery.ProtoReflect.Descriptor instead.
+func (*RecentCallsQuery) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RecentCallsQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RecentCallsQuery) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// RecentCalls are records from an agent's memory, the newest first.
+type RecentCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the decision log has them: JSON objects.
+	Records       [][]byte `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCalls) Reset() {
+	*x = RecentCalls{}
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCalls) ProtoMessage() {}
+
+func (x *RecentCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCalls.ProtoReflect.Descriptor instead.
+func (*RecentCalls) Descriptor() ([]byte, []int) {
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RecentCalls) GetRecords() [][]byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
 // ShadowQuery asks for what the agent found in the shadow of calls of a candidate.
 type ShadowQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2861,7 +2993,7 @@ type ShadowQuery struct {
 
 func (x *ShadowQuery) Reset() {
 	*x = ShadowQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3005,7 @@ func (x *ShadowQuery) String() string {
 func (*ShadowQuery) ProtoMessage() {}
 
 func (x *ShadowQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[26]
+	mi := &file_proto_event_v1_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3018,7 @@ func (x *ShadowQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowQuery.ProtoReflect.Descriptor instead.
 func (*ShadowQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShadowQuery) GetName() string {
@@ -2921,7 +3053,7 @@ type ShadowAnswer struct {
 
 func (x *ShadowAnswer) Reset() {
 	*x = ShadowAnswer{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3065,7 @@ func (x *ShadowAnswer) String() string {
 func (*ShadowAnswer) ProtoMessage() {}
 
 func (x *ShadowAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[27]
+	mi := &file_proto_event_v1_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3078,7 @@ func (x *ShadowAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShadowAnswer.ProtoReflect.Descriptor instead.
 func (*ShadowAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{27}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShadowAnswer) GetCalls() *v1.ShadowCalls {
@@ -2984,7 +3116,7 @@ type RecentLogsQuery struct {
 
 func (x *RecentLogsQuery) Reset() {
 	*x = RecentLogsQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3128,7 @@ func (x *RecentLogsQuery) String() string {
 func (*RecentLogsQuery) ProtoMessage() {}
 
 func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[28]
+	mi := &file_proto_event_v1_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3141,7 @@ func (x *RecentLogsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogsQuery.ProtoReflect.Descriptor instead.
 func (*RecentLogsQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{28}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RecentLogsQuery) GetName() string {
@@ -3068,7 +3200,7 @@ type RecentLogs struct {
 
 func (x *RecentLogs) Reset() {
 	*x = RecentLogs{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3212,7 @@ func (x *RecentLogs) String() string {
 func (*RecentLogs) ProtoMessage() {}
 
 func (x *RecentLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[29]
+	mi := &file_proto_event_v1_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3225,7 @@ func (x *RecentLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogs.ProtoReflect.Descriptor instead.
 func (*RecentLogs) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{29}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RecentLogs) GetLines() []*LogLine {
@@ -3135,7 +3267,7 @@ type TopQuery struct {
 
 func (x *TopQuery) Reset() {
 	*x = TopQuery{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[30]
+	mi := &file_proto_event_v1_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3279,7 @@ func (x *TopQuery) String() string {
 func (*TopQuery) ProtoMessage() {}
 
 func (x *TopQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[30]
+	mi := &file_proto_event_v1_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3292,7 @@ func (x *TopQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopQuery.ProtoReflect.Descriptor instead.
 func (*TopQuery) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{30}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TopQuery) GetName() string {
@@ -3205,7 +3337,7 @@ type Top struct {
 
 func (x *Top) Reset() {
 	*x = Top{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[31]
+	mi := &file_proto_event_v1_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3349,7 @@ func (x *Top) String() string {
 func (*Top) ProtoMessage() {}
 
 func (x *Top) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[31]
+	mi := &file_proto_event_v1_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3362,7 @@ func (x *Top) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Top.ProtoReflect.Descriptor instead.
 func (*Top) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{31}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Top) GetScripts() []*ScriptTop {
@@ -3273,7 +3405,7 @@ type ScriptTop struct {
 
 func (x *ScriptTop) Reset() {
 	*x = ScriptTop{}
-	mi := &file_proto_event_v1_event_proto_msgTypes[32]
+	mi := &file_proto_event_v1_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3417,7 @@ func (x *ScriptTop) String() string {
 func (*ScriptTop) ProtoMessage() {}
 
 func (x *ScriptTop) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_event_v1_event_proto_msgTypes[32]
+	mi := &file_proto_event_v1_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3430,7 @@ func (x *ScriptTop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptTop.ProtoReflect.Descriptor instead.
 func (*ScriptTop) Descriptor() ([]byte, []int) {
-	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{32}
+	return file_proto_event_v1_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ScriptTop) GetTenant() string {
@@ -3562,7 +3694,7 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\fR\acontent\x12\x18\n" +
-	"\aproblem\x18\x06 \x01(\tR\aproblem\"\x81\x06\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xce\x06\n" +
 	"\x05Query\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
@@ -3580,8 +3712,9 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"endProfile\x122\n" +
 	"\x03top\x18( \x01(\v2\x1e.scriptorium.event.v1.TopQueryH\x00R\x03top\x12;\n" +
 	"\x06shadow\x182 \x01(\v2!.scriptorium.event.v1.ShadowQueryH\x00R\x06shadow\x122\n" +
-	"\x03try\x18< \x01(\v2\x1e.scriptorium.event.v1.TryQueryH\x00R\x03tryB\x06\n" +
-	"\x04kind\"\xa6\x05\n" +
+	"\x03try\x18< \x01(\v2\x1e.scriptorium.event.v1.TryQueryH\x00R\x03try\x12K\n" +
+	"\frecent_calls\x18F \x01(\v2&.scriptorium.event.v1.RecentCallsQueryH\x00R\vrecentCallsB\x06\n" +
+	"\x04kind\"\xee\x05\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -3597,8 +3730,14 @@ const file_proto_event_v1_event_proto_rawDesc = "" +
 	"\x0fprocess_profile\x18  \x01(\v2$.scriptorium.event.v1.ProcessProfileH\x00R\x0eprocessProfile\x12-\n" +
 	"\x03top\x18( \x01(\v2\x19.scriptorium.event.v1.TopH\x00R\x03top\x12<\n" +
 	"\x06shadow\x182 \x01(\v2\".scriptorium.event.v1.ShadowAnswerH\x00R\x06shadow\x123\n" +
-	"\x03try\x18< \x01(\v2\x1f.scriptorium.event.v1.TryAnswerH\x00R\x03tryB\x06\n" +
-	"\x04kind\"U\n" +
+	"\x03try\x18< \x01(\v2\x1f.scriptorium.event.v1.TryAnswerH\x00R\x03try\x12F\n" +
+	"\frecent_calls\x18F \x01(\v2!.scriptorium.event.v1.RecentCallsH\x00R\vrecentCallsB\x06\n" +
+	"\x04kind\"<\n" +
+	"\x10RecentCallsQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"'\n" +
+	"\vRecentCalls\x12\x18\n" +
+	"\arecords\x18\x01 \x03(\fR\arecords\"U\n" +
 	"\vShadowQuery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
@@ -3648,7 +3787,7 @@ func file_proto_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_proto_event_v1_event_proto_rawDescData
 }
 
-var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_proto_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Envelope)(nil),              // 0: scriptorium.event.v1.Envelope
 	(*Signature)(nil),             // 1: scriptorium.event.v1.Signature
@@ -3676,100 +3815,104 @@ var file_proto_event_v1_event_proto_goTypes = []any{
 	(*Copy)(nil),                  // 23: scriptorium.event.v1.Copy
 	(*Query)(nil),                 // 24: scriptorium.event.v1.Query
 	(*Answer)(nil),                // 25: scriptorium.event.v1.Answer
-	(*ShadowQuery)(nil),           // 26: scriptorium.event.v1.ShadowQuery
-	(*ShadowAnswer)(nil),          // 27: scriptorium.event.v1.ShadowAnswer
-	(*RecentLogsQuery)(nil),       // 28: scriptorium.event.v1.RecentLogsQuery
-	(*RecentLogs)(nil),            // 29: scriptorium.event.v1.RecentLogs
-	(*TopQuery)(nil),              // 30: scriptorium.event.v1.TopQuery
-	(*Top)(nil),                   // 31: scriptorium.event.v1.Top
-	(*ScriptTop)(nil),             // 32: scriptorium.event.v1.ScriptTop
-	nil,                           // 33: scriptorium.event.v1.Status.LabelsEntry
-	(*v1.Release)(nil),            // 34: scriptorium.script.v1.Release
-	(*v1.Value)(nil),              // 35: scriptorium.script.v1.Value
-	(*v1.Tenant)(nil),             // 36: scriptorium.script.v1.Tenant
-	(*v1.Source)(nil),             // 37: scriptorium.script.v1.Source
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*v1.Error)(nil),              // 40: scriptorium.script.v1.Error
-	(*v1.StepCalls)(nil),          // 41: scriptorium.script.v1.StepCalls
-	(*v1.ShadowCalls)(nil),        // 42: scriptorium.script.v1.ShadowCalls
-	(*ScriptProfileQuery)(nil),    // 43: scriptorium.event.v1.ScriptProfileQuery
-	(*ProcessProfileQuery)(nil),   // 44: scriptorium.event.v1.ProcessProfileQuery
-	(*EndProfileQuery)(nil),       // 45: scriptorium.event.v1.EndProfileQuery
-	(*TryQuery)(nil),              // 46: scriptorium.event.v1.TryQuery
-	(*ScriptProfile)(nil),         // 47: scriptorium.event.v1.ScriptProfile
-	(*ProfileSummary)(nil),        // 48: scriptorium.event.v1.ProfileSummary
-	(*ProcessProfile)(nil),        // 49: scriptorium.event.v1.ProcessProfile
-	(*TryAnswer)(nil),             // 50: scriptorium.event.v1.TryAnswer
-	(*v1.ShadowFindings)(nil),     // 51: scriptorium.script.v1.ShadowFindings
+	(*RecentCallsQuery)(nil),      // 26: scriptorium.event.v1.RecentCallsQuery
+	(*RecentCalls)(nil),           // 27: scriptorium.event.v1.RecentCalls
+	(*ShadowQuery)(nil),           // 28: scriptorium.event.v1.ShadowQuery
+	(*ShadowAnswer)(nil),          // 29: scriptorium.event.v1.ShadowAnswer
+	(*RecentLogsQuery)(nil),       // 30: scriptorium.event.v1.RecentLogsQuery
+	(*RecentLogs)(nil),            // 31: scriptorium.event.v1.RecentLogs
+	(*TopQuery)(nil),              // 32: scriptorium.event.v1.TopQuery
+	(*Top)(nil),                   // 33: scriptorium.event.v1.Top
+	(*ScriptTop)(nil),             // 34: scriptorium.event.v1.ScriptTop
+	nil,                           // 35: scriptorium.event.v1.Status.LabelsEntry
+	(*v1.Release)(nil),            // 36: scriptorium.script.v1.Release
+	(*v1.Value)(nil),              // 37: scriptorium.script.v1.Value
+	(*v1.Tenant)(nil),             // 38: scriptorium.script.v1.Tenant
+	(*v1.Source)(nil),             // 39: scriptorium.script.v1.Source
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*v1.Error)(nil),              // 42: scriptorium.script.v1.Error
+	(*v1.StepCalls)(nil),          // 43: scriptorium.script.v1.StepCalls
+	(*v1.ShadowCalls)(nil),        // 44: scriptorium.script.v1.ShadowCalls
+	(*ScriptProfileQuery)(nil),    // 45: scriptorium.event.v1.ScriptProfileQuery
+	(*ProcessProfileQuery)(nil),   // 46: scriptorium.event.v1.ProcessProfileQuery
+	(*EndProfileQuery)(nil),       // 47: scriptorium.event.v1.EndProfileQuery
+	(*TryQuery)(nil),              // 48: scriptorium.event.v1.TryQuery
+	(*ScriptProfile)(nil),         // 49: scriptorium.event.v1.ScriptProfile
+	(*ProfileSummary)(nil),        // 50: scriptorium.event.v1.ProfileSummary
+	(*ProcessProfile)(nil),        // 51: scriptorium.event.v1.ProcessProfile
+	(*TryAnswer)(nil),             // 52: scriptorium.event.v1.TryAnswer
+	(*v1.ShadowFindings)(nil),     // 53: scriptorium.script.v1.ShadowFindings
 }
 var file_proto_event_v1_event_proto_depIdxs = []int32{
 	1,  // 0: scriptorium.event.v1.Envelope.signatures:type_name -> scriptorium.event.v1.Signature
-	34, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
-	35, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
-	36, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
+	36, // 1: scriptorium.event.v1.Object.release:type_name -> scriptorium.script.v1.Release
+	37, // 2: scriptorium.event.v1.Object.value:type_name -> scriptorium.script.v1.Value
+	38, // 3: scriptorium.event.v1.Object.tenant:type_name -> scriptorium.script.v1.Tenant
 	3,  // 4: scriptorium.event.v1.Entry.object:type_name -> scriptorium.event.v1.Object
-	37, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
-	38, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
-	38, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
+	39, // 5: scriptorium.event.v1.Event.sources:type_name -> scriptorium.script.v1.Source
+	40, // 6: scriptorium.event.v1.Event.committed_at:type_name -> google.protobuf.Timestamp
+	40, // 7: scriptorium.event.v1.Beacon.sent_at:type_name -> google.protobuf.Timestamp
 	5,  // 8: scriptorium.event.v1.Beacon.checksums:type_name -> scriptorium.event.v1.Checksum
-	39, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
+	41, // 9: scriptorium.event.v1.Beacon.report_interval:type_name -> google.protobuf.Duration
 	5,  // 10: scriptorium.event.v1.Page.checksums:type_name -> scriptorium.event.v1.Checksum
-	33, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
+	35, // 11: scriptorium.event.v1.Status.labels:type_name -> scriptorium.event.v1.Status.LabelsEntry
 	17, // 12: scriptorium.event.v1.Status.failures:type_name -> scriptorium.event.v1.Failure
-	38, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
+	40, // 13: scriptorium.event.v1.Status.sent_at:type_name -> google.protobuf.Timestamp
 	16, // 14: scriptorium.event.v1.Status.activations:type_name -> scriptorium.event.v1.Activation
 	15, // 15: scriptorium.event.v1.Status.trials:type_name -> scriptorium.event.v1.Trial
 	14, // 16: scriptorium.event.v1.Status.lags:type_name -> scriptorium.event.v1.Lag
 	12, // 17: scriptorium.event.v1.Status.usage:type_name -> scriptorium.event.v1.Usage
 	11, // 18: scriptorium.event.v1.Status.disk:type_name -> scriptorium.event.v1.Disk
-	39, // 19: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
+	41, // 19: scriptorium.event.v1.Usage.covers:type_name -> google.protobuf.Duration
 	13, // 20: scriptorium.event.v1.Usage.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	39, // 21: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
-	40, // 22: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
-	41, // 23: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
-	41, // 24: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
-	42, // 25: scriptorium.event.v1.Trial.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	39, // 26: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
-	40, // 27: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
-	38, // 28: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
-	39, // 29: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
+	41, // 21: scriptorium.event.v1.TenantUsage.processor_time:type_name -> google.protobuf.Duration
+	42, // 22: scriptorium.event.v1.Trial.error:type_name -> scriptorium.script.v1.Error
+	43, // 23: scriptorium.event.v1.Trial.step_calls:type_name -> scriptorium.script.v1.StepCalls
+	43, // 24: scriptorium.event.v1.Trial.active_calls:type_name -> scriptorium.script.v1.StepCalls
+	44, // 25: scriptorium.event.v1.Trial.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	41, // 26: scriptorium.event.v1.Activation.ago:type_name -> google.protobuf.Duration
+	42, // 27: scriptorium.event.v1.Failure.error:type_name -> scriptorium.script.v1.Error
+	40, // 28: scriptorium.event.v1.Tail.sent_at:type_name -> google.protobuf.Timestamp
+	41, // 29: scriptorium.event.v1.Tail.lasts:type_name -> google.protobuf.Duration
 	21, // 30: scriptorium.event.v1.Logs.lines:type_name -> scriptorium.event.v1.LogLine
 	20, // 31: scriptorium.event.v1.Logs.dropped_of:type_name -> scriptorium.event.v1.Dropped
-	38, // 32: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	38, // 33: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
-	38, // 34: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
-	39, // 35: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
-	39, // 36: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
-	28, // 37: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
-	43, // 38: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
-	44, // 39: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
-	45, // 40: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
-	30, // 41: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
-	26, // 42: scriptorium.event.v1.Query.shadow:type_name -> scriptorium.event.v1.ShadowQuery
-	46, // 43: scriptorium.event.v1.Query.try:type_name -> scriptorium.event.v1.TryQuery
-	40, // 44: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
-	29, // 45: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
-	47, // 46: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
-	48, // 47: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
-	49, // 48: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
-	31, // 49: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
-	27, // 50: scriptorium.event.v1.Answer.shadow:type_name -> scriptorium.event.v1.ShadowAnswer
-	50, // 51: scriptorium.event.v1.Answer.try:type_name -> scriptorium.event.v1.TryAnswer
-	42, // 52: scriptorium.event.v1.ShadowAnswer.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	51, // 53: scriptorium.event.v1.ShadowAnswer.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	39, // 54: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
-	21, // 55: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
-	39, // 56: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
-	32, // 57: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
-	32, // 58: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
-	39, // 59: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
-	39, // 60: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	40, // 32: scriptorium.event.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	40, // 33: scriptorium.event.v1.Recall.sent_at:type_name -> google.protobuf.Timestamp
+	40, // 34: scriptorium.event.v1.Query.sent_at:type_name -> google.protobuf.Timestamp
+	41, // 35: scriptorium.event.v1.Query.timeout:type_name -> google.protobuf.Duration
+	41, // 36: scriptorium.event.v1.Query.spread:type_name -> google.protobuf.Duration
+	30, // 37: scriptorium.event.v1.Query.recent_logs:type_name -> scriptorium.event.v1.RecentLogsQuery
+	45, // 38: scriptorium.event.v1.Query.script_profile:type_name -> scriptorium.event.v1.ScriptProfileQuery
+	46, // 39: scriptorium.event.v1.Query.process_profile:type_name -> scriptorium.event.v1.ProcessProfileQuery
+	47, // 40: scriptorium.event.v1.Query.end_profile:type_name -> scriptorium.event.v1.EndProfileQuery
+	32, // 41: scriptorium.event.v1.Query.top:type_name -> scriptorium.event.v1.TopQuery
+	28, // 42: scriptorium.event.v1.Query.shadow:type_name -> scriptorium.event.v1.ShadowQuery
+	48, // 43: scriptorium.event.v1.Query.try:type_name -> scriptorium.event.v1.TryQuery
+	26, // 44: scriptorium.event.v1.Query.recent_calls:type_name -> scriptorium.event.v1.RecentCallsQuery
+	42, // 45: scriptorium.event.v1.Answer.error:type_name -> scriptorium.script.v1.Error
+	31, // 46: scriptorium.event.v1.Answer.recent_logs:type_name -> scriptorium.event.v1.RecentLogs
+	49, // 47: scriptorium.event.v1.Answer.script_profile:type_name -> scriptorium.event.v1.ScriptProfile
+	50, // 48: scriptorium.event.v1.Answer.profile_summary:type_name -> scriptorium.event.v1.ProfileSummary
+	51, // 49: scriptorium.event.v1.Answer.process_profile:type_name -> scriptorium.event.v1.ProcessProfile
+	33, // 50: scriptorium.event.v1.Answer.top:type_name -> scriptorium.event.v1.Top
+	29, // 51: scriptorium.event.v1.Answer.shadow:type_name -> scriptorium.event.v1.ShadowAnswer
+	52, // 52: scriptorium.event.v1.Answer.try:type_name -> scriptorium.event.v1.TryAnswer
+	27, // 53: scriptorium.event.v1.Answer.recent_calls:type_name -> scriptorium.event.v1.RecentCalls
+	44, // 54: scriptorium.event.v1.ShadowAnswer.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	53, // 55: scriptorium.event.v1.ShadowAnswer.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	41, // 56: scriptorium.event.v1.RecentLogsQuery.since:type_name -> google.protobuf.Duration
+	21, // 57: scriptorium.event.v1.RecentLogs.lines:type_name -> scriptorium.event.v1.LogLine
+	41, // 58: scriptorium.event.v1.TopQuery.period:type_name -> google.protobuf.Duration
+	34, // 59: scriptorium.event.v1.Top.scripts:type_name -> scriptorium.event.v1.ScriptTop
+	34, // 60: scriptorium.event.v1.Top.others:type_name -> scriptorium.event.v1.ScriptTop
+	41, // 61: scriptorium.event.v1.Top.period:type_name -> google.protobuf.Duration
+	41, // 62: scriptorium.event.v1.ScriptTop.processor_time:type_name -> google.protobuf.Duration
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_event_proto_init() }
@@ -3793,6 +3936,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Query_Top)(nil),
 		(*Query_Shadow)(nil),
 		(*Query_Try)(nil),
+		(*Query_RecentCalls)(nil),
 	}
 	file_proto_event_v1_event_proto_msgTypes[25].OneofWrappers = []any{
 		(*Answer_RecentLogs)(nil),
@@ -3802,6 +3946,7 @@ func file_proto_event_v1_event_proto_init() {
 		(*Answer_Top)(nil),
 		(*Answer_Shadow)(nil),
 		(*Answer_Try)(nil),
+		(*Answer_RecentCalls)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3809,7 +3954,7 @@ func file_proto_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_event_v1_event_proto_rawDesc), len(file_proto_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -34,8 +34,10 @@ type TryQuery struct {
 	// an agent that has restarted.
 	Incarnation string `protobuf:"bytes,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// SHA-256 of the content, and its size.
-	Digest        []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	Size          int64  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	Digest []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Size   int64  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// For all calls together. When it is over, the agent answers with those that ended.
+	Timeout       *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -89,6 +91,13 @@ func (x *TryQuery) GetSize() int64 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *TryQuery) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
 }
 
 // QueryContent is a part of what belongs to a Query and is too large for all agents. It is signed.
@@ -470,7 +479,7 @@ type TryResult struct {
 	Results [][]byte `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	// Why it failed, with its place in the source and the stack, or why it did not run.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// At most 100 lines, and 64 KiB of them.
+	// At most 100 lines, and 16 KiB of them.
 	Logs []*TryLog `protobuf:"bytes,3,rep,name=logs,proto3" json:"logs,omitempty"`
 	// Lines that were left out.
 	DroppedLogs  uint64 `protobuf:"varint,4,opt,name=dropped_logs,json=droppedLogs,proto3" json:"dropped_logs,omitempty"`
@@ -479,7 +488,7 @@ type TryResult struct {
 	AllocatedBytes uint64 `protobuf:"varint,6,opt,name=allocated_bytes,json=allocatedBytes,proto3" json:"allocated_bytes,omitempty"`
 	// The time that it had a turn on a processor.
 	Took *durationpb.Duration `protobuf:"bytes,7,opt,name=took,proto3" json:"took,omitempty"`
-	// The results are left out: all results together are too large for an answer.
+	// The results are left out: they have more than 128 KiB, or those of all calls more than 2 MiB.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// How a test compares; absent for a call that is no test.
 	Test          *TryTest `protobuf:"bytes,9,opt,name=test,proto3" json:"test,omitempty"`
@@ -727,7 +736,7 @@ type TryDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A JSON pointer into the result; empty for the whole.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// JSON; empty for a part that is not expected, or not there. Long ones are cut.
+	// JSON; empty for a part that is not expected, or not there. Of a long one it is a text with its beginning.
 	Want          string `protobuf:"bytes,2,opt,name=want,proto3" json:"want,omitempty"`
 	Got           string `protobuf:"bytes,3,opt,name=got,proto3" json:"got,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -789,11 +798,12 @@ var File_proto_event_v1_try_proto protoreflect.FileDescriptor
 
 const file_proto_event_v1_try_proto_rawDesc = "" +
 	"\n" +
-	"\x18proto/event/v1/try.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/script/v1/script.proto\"X\n" +
+	"\x18proto/event/v1/try.proto\x12\x14scriptorium.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cproto/script/v1/script.proto\"\x8d\x01\n" +
 	"\bTryQuery\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\tR\vincarnation\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x03R\x04size\"\xbf\x01\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x123\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\xbf\x01\n" +
 	"\fQueryContent\x12\x14\n" +
 	"\x05fleet\x18\x01 \x01(\tR\x05fleet\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -872,33 +882,34 @@ var file_proto_event_v1_try_proto_goTypes = []any{
 	(*TryLog)(nil),                // 7: scriptorium.event.v1.TryLog
 	(*TryTest)(nil),               // 8: scriptorium.event.v1.TryTest
 	(*TryDifference)(nil),         // 9: scriptorium.event.v1.TryDifference
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*v1.Settings)(nil),           // 11: scriptorium.script.v1.Settings
-	(*v1.Error)(nil),              // 12: scriptorium.script.v1.Error
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*v1.Settings)(nil),           // 12: scriptorium.script.v1.Settings
+	(*v1.Error)(nil),              // 13: scriptorium.script.v1.Error
 	(*v1.Limits)(nil),             // 14: scriptorium.script.v1.Limits
 }
 var file_proto_event_v1_try_proto_depIdxs = []int32{
-	10, // 0: scriptorium.event.v1.QueryContent.sent_at:type_name -> google.protobuf.Timestamp
-	11, // 1: scriptorium.event.v1.TryScript.settings:type_name -> scriptorium.script.v1.Settings
-	3,  // 2: scriptorium.event.v1.TryScript.calls:type_name -> scriptorium.event.v1.TryCall
-	5,  // 3: scriptorium.event.v1.TryAnswer.run:type_name -> scriptorium.event.v1.TryRun
-	6,  // 4: scriptorium.event.v1.TryAnswer.results:type_name -> scriptorium.event.v1.TryResult
-	12, // 5: scriptorium.event.v1.TryRun.compile_error:type_name -> scriptorium.script.v1.Error
-	13, // 6: scriptorium.event.v1.TryRun.compile_took:type_name -> google.protobuf.Duration
-	14, // 7: scriptorium.event.v1.TryRun.limits:type_name -> scriptorium.script.v1.Limits
-	12, // 8: scriptorium.event.v1.TryResult.error:type_name -> scriptorium.script.v1.Error
-	7,  // 9: scriptorium.event.v1.TryResult.logs:type_name -> scriptorium.event.v1.TryLog
-	13, // 10: scriptorium.event.v1.TryResult.took:type_name -> google.protobuf.Duration
-	8,  // 11: scriptorium.event.v1.TryResult.test:type_name -> scriptorium.event.v1.TryTest
-	10, // 12: scriptorium.event.v1.TryLog.time:type_name -> google.protobuf.Timestamp
-	12, // 13: scriptorium.event.v1.TryTest.why:type_name -> scriptorium.script.v1.Error
-	9,  // 14: scriptorium.event.v1.TryTest.differences:type_name -> scriptorium.event.v1.TryDifference
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	10, // 0: scriptorium.event.v1.TryQuery.timeout:type_name -> google.protobuf.Duration
+	11, // 1: scriptorium.event.v1.QueryContent.sent_at:type_name -> google.protobuf.Timestamp
+	12, // 2: scriptorium.event.v1.TryScript.settings:type_name -> scriptorium.script.v1.Settings
+	3,  // 3: scriptorium.event.v1.TryScript.calls:type_name -> scriptorium.event.v1.TryCall
+	5,  // 4: scriptorium.event.v1.TryAnswer.run:type_name -> scriptorium.event.v1.TryRun
+	6,  // 5: scriptorium.event.v1.TryAnswer.results:type_name -> scriptorium.event.v1.TryResult
+	13, // 6: scriptorium.event.v1.TryRun.compile_error:type_name -> scriptorium.script.v1.Error
+	10, // 7: scriptorium.event.v1.TryRun.compile_took:type_name -> google.protobuf.Duration
+	14, // 8: scriptorium.event.v1.TryRun.limits:type_name -> scriptorium.script.v1.Limits
+	13, // 9: scriptorium.event.v1.TryResult.error:type_name -> scriptorium.script.v1.Error
+	7,  // 10: scriptorium.event.v1.TryResult.logs:type_name -> scriptorium.event.v1.TryLog
+	10, // 11: scriptorium.event.v1.TryResult.took:type_name -> google.protobuf.Duration
+	8,  // 12: scriptorium.event.v1.TryResult.test:type_name -> scriptorium.event.v1.TryTest
+	11, // 13: scriptorium.event.v1.TryLog.time:type_name -> google.protobuf.Timestamp
+	13, // 14: scriptorium.event.v1.TryTest.why:type_name -> scriptorium.script.v1.Error
+	9,  // 15: scriptorium.event.v1.TryTest.differences:type_name -> scriptorium.event.v1.TryDifference
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_proto_event_v1_try_proto_init() }

@@ -6268,6 +6268,200 @@ func (x *RecentLogsResponse) GetResult() *QueryResult {
 	return nil
 }
 
+type RecentCallsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Agents by name or by pattern, such as "edge-*", at most 64. All agents when empty.
+	Agents []string `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	// The newest calls, at most 100; 20 if 0.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCallsRequest) Reset() {
+	*x = RecentCallsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCallsRequest) ProtoMessage() {}
+
+func (x *RecentCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCallsRequest.ProtoReflect.Descriptor instead.
+func (*RecentCallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *RecentCallsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RecentCallsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RecentCallsRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *RecentCallsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type RecentCallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first. There are none if the settings of the script and of its tenant do not have the inputs of calls
+	// recorded.
+	Calls         []*RecentCall `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	Result        *QueryResult  `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCallsResponse) Reset() {
+	*x = RecentCallsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCallsResponse) ProtoMessage() {}
+
+func (x *RecentCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCallsResponse.ProtoReflect.Descriptor instead.
+func (*RecentCallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *RecentCallsResponse) GetCalls() []*RecentCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *RecentCallsResponse) GetResult() *QueryResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type RecentCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// When the call began.
+	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The record as the decision log has it: a JSON object with "input", "result" or "error", and "masked".
+	Record        []byte `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentCall) Reset() {
+	*x = RecentCall{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentCall) ProtoMessage() {}
+
+func (x *RecentCall) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentCall.ProtoReflect.Descriptor instead.
+func (*RecentCall) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *RecentCall) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RecentCall) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RecentCall) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RecentCall) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 type RecentLogLine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -6278,7 +6472,7 @@ type RecentLogLine struct {
 
 func (x *RecentLogLine) Reset() {
 	*x = RecentLogLine{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6290,7 +6484,7 @@ func (x *RecentLogLine) String() string {
 func (*RecentLogLine) ProtoMessage() {}
 
 func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[83]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6303,7 +6497,7 @@ func (x *RecentLogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentLogLine.ProtoReflect.Descriptor instead.
 func (*RecentLogLine) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{83}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RecentLogLine) GetAgent() string {
@@ -6341,7 +6535,7 @@ type QueryResult struct {
 
 func (x *QueryResult) Reset() {
 	*x = QueryResult{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6353,7 +6547,7 @@ func (x *QueryResult) String() string {
 func (*QueryResult) ProtoMessage() {}
 
 func (x *QueryResult) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[84]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6366,7 +6560,7 @@ func (x *QueryResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResult.ProtoReflect.Descriptor instead.
 func (*QueryResult) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{84}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *QueryResult) GetAnswered() int32 {
@@ -6428,7 +6622,7 @@ type QueryFailure struct {
 
 func (x *QueryFailure) Reset() {
 	*x = QueryFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6440,7 +6634,7 @@ func (x *QueryFailure) String() string {
 func (*QueryFailure) ProtoMessage() {}
 
 func (x *QueryFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[85]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6453,7 +6647,7 @@ func (x *QueryFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryFailure.ProtoReflect.Descriptor instead.
 func (*QueryFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{85}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *QueryFailure) GetAgent() string {
@@ -6487,7 +6681,7 @@ type ProfileScriptRequest struct {
 
 func (x *ProfileScriptRequest) Reset() {
 	*x = ProfileScriptRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6499,7 +6693,7 @@ func (x *ProfileScriptRequest) String() string {
 func (*ProfileScriptRequest) ProtoMessage() {}
 
 func (x *ProfileScriptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[86]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6512,7 +6706,7 @@ func (x *ProfileScriptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileScriptRequest.ProtoReflect.Descriptor instead.
 func (*ProfileScriptRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{86}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ProfileScriptRequest) GetTenant() string {
@@ -6567,7 +6761,7 @@ type ProfileScriptResponse struct {
 
 func (x *ProfileScriptResponse) Reset() {
 	*x = ProfileScriptResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +6773,7 @@ func (x *ProfileScriptResponse) String() string {
 func (*ProfileScriptResponse) ProtoMessage() {}
 
 func (x *ProfileScriptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[87]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +6786,7 @@ func (x *ProfileScriptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileScriptResponse.ProtoReflect.Descriptor instead.
 func (*ProfileScriptResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{87}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ProfileScriptResponse) GetProfile() string {
@@ -6643,7 +6837,7 @@ type ProfileAgentRequest struct {
 
 func (x *ProfileAgentRequest) Reset() {
 	*x = ProfileAgentRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +6849,7 @@ func (x *ProfileAgentRequest) String() string {
 func (*ProfileAgentRequest) ProtoMessage() {}
 
 func (x *ProfileAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[88]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +6862,7 @@ func (x *ProfileAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgentRequest.ProtoReflect.Descriptor instead.
 func (*ProfileAgentRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{88}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ProfileAgentRequest) GetAgent() string {
@@ -6704,7 +6898,7 @@ type ProfileAgentResponse struct {
 
 func (x *ProfileAgentResponse) Reset() {
 	*x = ProfileAgentResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6910,7 @@ func (x *ProfileAgentResponse) String() string {
 func (*ProfileAgentResponse) ProtoMessage() {}
 
 func (x *ProfileAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[89]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6923,7 @@ func (x *ProfileAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgentResponse.ProtoReflect.Descriptor instead.
 func (*ProfileAgentResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{89}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ProfileAgentResponse) GetProfile() string {
@@ -6760,7 +6954,7 @@ type EndProfileRequest struct {
 
 func (x *EndProfileRequest) Reset() {
 	*x = EndProfileRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6772,7 +6966,7 @@ func (x *EndProfileRequest) String() string {
 func (*EndProfileRequest) ProtoMessage() {}
 
 func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[90]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6785,7 +6979,7 @@ func (x *EndProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProfileRequest.ProtoReflect.Descriptor instead.
 func (*EndProfileRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{90}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *EndProfileRequest) GetTenant() string {
@@ -6824,7 +7018,7 @@ type EndProfileResponse struct {
 
 func (x *EndProfileResponse) Reset() {
 	*x = EndProfileResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6836,7 +7030,7 @@ func (x *EndProfileResponse) String() string {
 func (*EndProfileResponse) ProtoMessage() {}
 
 func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[91]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6849,7 +7043,7 @@ func (x *EndProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProfileResponse.ProtoReflect.Descriptor instead.
 func (*EndProfileResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{91}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
 }
 
 type ListAgentsRequest struct {
@@ -6866,7 +7060,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6878,7 +7072,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[92]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6891,7 +7085,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{92}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListAgentsRequest) GetPageSize() int32 {
@@ -6923,7 +7117,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6935,7 +7129,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[93]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6948,7 +7142,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{93}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
 }
 
 type CheckResponse struct {
@@ -6969,7 +7163,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6981,7 +7175,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[94]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6994,7 +7188,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{94}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *CheckResponse) GetSoftware() string {
@@ -7051,7 +7245,7 @@ type CallerGrant struct {
 
 func (x *CallerGrant) Reset() {
 	*x = CallerGrant{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7063,7 +7257,7 @@ func (x *CallerGrant) String() string {
 func (*CallerGrant) ProtoMessage() {}
 
 func (x *CallerGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[95]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7076,7 +7270,7 @@ func (x *CallerGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallerGrant.ProtoReflect.Descriptor instead.
 func (*CallerGrant) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{95}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *CallerGrant) GetRoles() []string {
@@ -7093,6 +7287,256 @@ func (x *CallerGrant) GetTenants() []string {
 	return nil
 }
 
+type ListGrantsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words, each of which the name of a subject, one of its roles, or one of its tenants' globs has, whatever
+	// their case. At most 8 words and 200 bytes.
+	Search string `protobuf:"bytes,1,opt,name=search,proto3" json:"search,omitempty"`
+	// Only subjects with grants for this tenant.
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// How many of the result come before the first one that is returned.
+	Offset int32 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most this many; 0 means 50, more than 200 means 200.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsRequest) Reset() {
+	*x = ListGrantsRequest{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsRequest) ProtoMessage() {}
+
+func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
+func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ListGrantsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *ListGrantsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListGrantsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ListGrantsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListGrantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their names.
+	Subjects []*PolicySubject `protobuf:"bytes,1,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	// All subjects that were found.
+	Total int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// The registry has no access policy, and does not ask who asks: everybody may do everything.
+	NoPolicy      bool `protobuf:"varint,3,opt,name=no_policy,json=noPolicy,proto3" json:"no_policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListGrantsResponse) Reset() {
+	*x = ListGrantsResponse{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListGrantsResponse) ProtoMessage() {}
+
+func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
+func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ListGrantsResponse) GetSubjects() []*PolicySubject {
+	if x != nil {
+		return x.Subjects
+	}
+	return nil
+}
+
+func (x *ListGrantsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ListGrantsResponse) GetNoPolicy() bool {
+	if x != nil {
+		return x.NoPolicy
+	}
+	return false
+}
+
+// PolicySubject is a subject of the access policy.
+type PolicySubject struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Grants []*CallerGrant         `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	// By how many things of each kind the registry knows it: client certificates, tokens, JSON Web Tokens and
+	// users of the registry's machine.
+	Certificates int32 `protobuf:"varint,3,opt,name=certificates,proto3" json:"certificates,omitempty"`
+	Tokens       int32 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Jwts         int32 `protobuf:"varint,5,opt,name=jwts,proto3" json:"jwts,omitempty"`
+	Users        int32 `protobuf:"varint,6,opt,name=users,proto3" json:"users,omitempty"`
+	// Tokens among them that have expired.
+	ExpiredTokens int32 `protobuf:"varint,7,opt,name=expired_tokens,json=expiredTokens,proto3" json:"expired_tokens,omitempty"`
+	// When the next of the others expires; absent if none does.
+	NextExpiry *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=next_expiry,json=nextExpiry,proto3" json:"next_expiry,omitempty"`
+	// It can be an agent.
+	Agent         bool `protobuf:"varint,9,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicySubject) Reset() {
+	*x = PolicySubject{}
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicySubject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicySubject) ProtoMessage() {}
+
+func (x *PolicySubject) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicySubject.ProtoReflect.Descriptor instead.
+func (*PolicySubject) Descriptor() ([]byte, []int) {
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *PolicySubject) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicySubject) GetGrants() []*CallerGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *PolicySubject) GetCertificates() int32 {
+	if x != nil {
+		return x.Certificates
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetTokens() int32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetJwts() int32 {
+	if x != nil {
+		return x.Jwts
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetUsers() int32 {
+	if x != nil {
+		return x.Users
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetExpiredTokens() int32 {
+	if x != nil {
+		return x.ExpiredTokens
+	}
+	return 0
+}
+
+func (x *PolicySubject) GetNextExpiry() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextExpiry
+	}
+	return nil
+}
+
+func (x *PolicySubject) GetAgent() bool {
+	if x != nil {
+		return x.Agent
+	}
+	return false
+}
+
 // A part that the registry needs, such as etcd.
 type RegistryPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7105,7 +7549,7 @@ type RegistryPart struct {
 
 func (x *RegistryPart) Reset() {
 	*x = RegistryPart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7561,7 @@ func (x *RegistryPart) String() string {
 func (*RegistryPart) ProtoMessage() {}
 
 func (x *RegistryPart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[96]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7574,7 @@ func (x *RegistryPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryPart.ProtoReflect.Descriptor instead.
 func (*RegistryPart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{96}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RegistryPart) GetName() string {
@@ -7160,7 +7604,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7172,7 +7616,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[97]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7185,7 +7629,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{97}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -7232,7 +7676,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7244,7 +7688,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[98]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7257,7 +7701,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{98}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *StatusRequest) GetTenant() string {
@@ -7299,7 +7743,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7311,7 +7755,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[99]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7324,7 +7768,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{99}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *StatusResponse) GetStatus() *FleetStatus {
@@ -7364,7 +7808,7 @@ type FindScriptsRequest struct {
 
 func (x *FindScriptsRequest) Reset() {
 	*x = FindScriptsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7376,7 +7820,7 @@ func (x *FindScriptsRequest) String() string {
 func (*FindScriptsRequest) ProtoMessage() {}
 
 func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[100]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7389,7 +7833,7 @@ func (x *FindScriptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsRequest.ProtoReflect.Descriptor instead.
 func (*FindScriptsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{100}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *FindScriptsRequest) GetTenant() string {
@@ -7467,7 +7911,7 @@ type FindScriptsResponse struct {
 
 func (x *FindScriptsResponse) Reset() {
 	*x = FindScriptsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7479,7 +7923,7 @@ func (x *FindScriptsResponse) String() string {
 func (*FindScriptsResponse) ProtoMessage() {}
 
 func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[101]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7492,7 +7936,7 @@ func (x *FindScriptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindScriptsResponse.ProtoReflect.Descriptor instead.
 func (*FindScriptsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{101}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *FindScriptsResponse) GetStatus() *FleetStatus {
@@ -7524,7 +7968,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7536,7 +7980,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[102]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7549,7 +7993,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{102}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *WatchStatusRequest) GetTenant() string {
@@ -7588,7 +8032,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7600,7 +8044,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[103]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7613,7 +8057,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{103}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *WatchStatusResponse) GetStatus() *FleetStatus {
@@ -7659,7 +8103,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7671,7 +8115,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[104]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7684,7 +8128,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{104}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *FleetStatus) GetFleet() string {
@@ -7778,7 +8222,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7790,7 +8234,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[105]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7803,7 +8247,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{105}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -7952,7 +8396,7 @@ type FindAgentsRequest struct {
 
 func (x *FindAgentsRequest) Reset() {
 	*x = FindAgentsRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7964,7 +8408,7 @@ func (x *FindAgentsRequest) String() string {
 func (*FindAgentsRequest) ProtoMessage() {}
 
 func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[106]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7977,7 +8421,7 @@ func (x *FindAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsRequest.ProtoReflect.Descriptor instead.
 func (*FindAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{106}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *FindAgentsRequest) GetAgent() string {
@@ -8046,7 +8490,7 @@ type FindAgentsResponse struct {
 
 func (x *FindAgentsResponse) Reset() {
 	*x = FindAgentsResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8058,7 +8502,7 @@ func (x *FindAgentsResponse) String() string {
 func (*FindAgentsResponse) ProtoMessage() {}
 
 func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[107]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8071,7 +8515,7 @@ func (x *FindAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAgentsResponse.ProtoReflect.Descriptor instead.
 func (*FindAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{107}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *FindAgentsResponse) GetAgents() []*AgentStatus {
@@ -8142,7 +8586,7 @@ type WatchRolloutRequest struct {
 
 func (x *WatchRolloutRequest) Reset() {
 	*x = WatchRolloutRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8154,7 +8598,7 @@ func (x *WatchRolloutRequest) String() string {
 func (*WatchRolloutRequest) ProtoMessage() {}
 
 func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[108]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8167,7 +8611,7 @@ func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
 func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{108}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *WatchRolloutRequest) GetTenant() string {
@@ -8254,7 +8698,7 @@ type WatchRolloutResponse struct {
 
 func (x *WatchRolloutResponse) Reset() {
 	*x = WatchRolloutResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8266,7 +8710,7 @@ func (x *WatchRolloutResponse) String() string {
 func (*WatchRolloutResponse) ProtoMessage() {}
 
 func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[109]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8279,7 +8723,7 @@ func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
 func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{109}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *WatchRolloutResponse) GetStatus() *FleetStatus {
@@ -8371,7 +8815,7 @@ type RolloutGroup struct {
 
 func (x *RolloutGroup) Reset() {
 	*x = RolloutGroup{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8383,7 +8827,7 @@ func (x *RolloutGroup) String() string {
 func (*RolloutGroup) ProtoMessage() {}
 
 func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[110]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8396,7 +8840,7 @@ func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutGroup.ProtoReflect.Descriptor instead.
 func (*RolloutGroup) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{110}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *RolloutGroup) GetValue() string {
@@ -8482,7 +8926,7 @@ type RolloutAgent struct {
 
 func (x *RolloutAgent) Reset() {
 	*x = RolloutAgent{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8494,7 +8938,7 @@ func (x *RolloutAgent) String() string {
 func (*RolloutAgent) ProtoMessage() {}
 
 func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[111]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8507,7 +8951,7 @@ func (x *RolloutAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutAgent.ProtoReflect.Descriptor instead.
 func (*RolloutAgent) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{111}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *RolloutAgent) GetAgent() string {
@@ -8580,7 +9024,7 @@ type RolloutCalls struct {
 
 func (x *RolloutCalls) Reset() {
 	*x = RolloutCalls{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +9036,7 @@ func (x *RolloutCalls) String() string {
 func (*RolloutCalls) ProtoMessage() {}
 
 func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[112]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +9049,7 @@ func (x *RolloutCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutCalls.ProtoReflect.Descriptor instead.
 func (*RolloutCalls) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{112}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *RolloutCalls) GetCalls() uint64 {
@@ -8649,7 +9093,7 @@ type ScriptFailure struct {
 
 func (x *ScriptFailure) Reset() {
 	*x = ScriptFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8661,7 +9105,7 @@ func (x *ScriptFailure) String() string {
 func (*ScriptFailure) ProtoMessage() {}
 
 func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[113]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8674,7 +9118,7 @@ func (x *ScriptFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptFailure.ProtoReflect.Descriptor instead.
 func (*ScriptFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{113}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ScriptFailure) GetTenant() string {
@@ -8749,7 +9193,7 @@ type ScriptStatus struct {
 
 func (x *ScriptStatus) Reset() {
 	*x = ScriptStatus{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8761,7 +9205,7 @@ func (x *ScriptStatus) String() string {
 func (*ScriptStatus) ProtoMessage() {}
 
 func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[114]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8774,7 +9218,7 @@ func (x *ScriptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptStatus.ProtoReflect.Descriptor instead.
 func (*ScriptStatus) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{114}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ScriptStatus) GetRelease() *v1.Release {
@@ -8906,7 +9350,7 @@ type Trials struct {
 
 func (x *Trials) Reset() {
 	*x = Trials{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8918,7 +9362,7 @@ func (x *Trials) String() string {
 func (*Trials) ProtoMessage() {}
 
 func (x *Trials) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[115]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8931,7 +9375,7 @@ func (x *Trials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trials.ProtoReflect.Descriptor instead.
 func (*Trials) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{115}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Trials) GetPassed() int32 {
@@ -9029,7 +9473,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9041,7 +9485,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[116]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9054,7 +9498,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{116}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Rollout) GetRevision() int64 {
@@ -9122,7 +9566,7 @@ type GateAnswer struct {
 
 func (x *GateAnswer) Reset() {
 	*x = GateAnswer{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9134,7 +9578,7 @@ func (x *GateAnswer) String() string {
 func (*GateAnswer) ProtoMessage() {}
 
 func (x *GateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[117]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9147,7 +9591,7 @@ func (x *GateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateAnswer.ProtoReflect.Descriptor instead.
 func (*GateAnswer) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{117}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GateAnswer) GetAttempt() uint64 {
@@ -9195,7 +9639,7 @@ type AgentFailure struct {
 
 func (x *AgentFailure) Reset() {
 	*x = AgentFailure{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9207,7 +9651,7 @@ func (x *AgentFailure) String() string {
 func (*AgentFailure) ProtoMessage() {}
 
 func (x *AgentFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[118]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9220,7 +9664,7 @@ func (x *AgentFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentFailure.ProtoReflect.Descriptor instead.
 func (*AgentFailure) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{118}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *AgentFailure) GetAgent() string {
@@ -9260,7 +9704,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9272,7 +9716,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[119]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9285,7 +9729,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{119}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *PullRequest) GetFleet() string {
@@ -9349,7 +9793,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9361,7 +9805,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[120]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9374,7 +9818,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{120}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *PullResponse) GetPage() []byte {
@@ -9405,7 +9849,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9417,7 +9861,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[121]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9430,7 +9874,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{121}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *SyncRequest) GetFleet() string {
@@ -9470,7 +9914,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9482,7 +9926,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[122]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9495,7 +9939,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{122}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *SyncResponse) GetFleet() string {
@@ -9543,7 +9987,7 @@ type FetchSourcesRequest struct {
 
 func (x *FetchSourcesRequest) Reset() {
 	*x = FetchSourcesRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9555,7 +9999,7 @@ func (x *FetchSourcesRequest) String() string {
 func (*FetchSourcesRequest) ProtoMessage() {}
 
 func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[123]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9568,7 +10012,7 @@ func (x *FetchSourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesRequest.ProtoReflect.Descriptor instead.
 func (*FetchSourcesRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{123}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *FetchSourcesRequest) GetDigests() [][]byte {
@@ -9587,7 +10031,7 @@ type FetchSourcesResponse struct {
 
 func (x *FetchSourcesResponse) Reset() {
 	*x = FetchSourcesResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9599,7 +10043,7 @@ func (x *FetchSourcesResponse) String() string {
 func (*FetchSourcesResponse) ProtoMessage() {}
 
 func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[124]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9612,7 +10056,7 @@ func (x *FetchSourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchSourcesResponse.ProtoReflect.Descriptor instead.
 func (*FetchSourcesResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{124}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *FetchSourcesResponse) GetSources() []*v1.Source {
@@ -9635,7 +10079,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9647,7 +10091,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[125]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9660,7 +10104,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{125}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *UsageRequest) GetTenant() string {
@@ -9694,7 +10138,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9706,7 +10150,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[126]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9719,7 +10163,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{126}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *UsageResponse) GetUsages() []*HourUsage {
@@ -9740,7 +10184,7 @@ type HourUsage struct {
 
 func (x *HourUsage) Reset() {
 	*x = HourUsage{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9752,7 +10196,7 @@ func (x *HourUsage) String() string {
 func (*HourUsage) ProtoMessage() {}
 
 func (x *HourUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[127]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9765,7 +10209,7 @@ func (x *HourUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HourUsage.ProtoReflect.Descriptor instead.
 func (*HourUsage) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{127}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *HourUsage) GetHour() *timestamppb.Timestamp {
@@ -9792,7 +10236,7 @@ type UsagePart struct {
 
 func (x *UsagePart) Reset() {
 	*x = UsagePart{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9804,7 +10248,7 @@ func (x *UsagePart) String() string {
 func (*UsagePart) ProtoMessage() {}
 
 func (x *UsagePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[128]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9817,7 +10261,7 @@ func (x *UsagePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsagePart.ProtoReflect.Descriptor instead.
 func (*UsagePart) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{128}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *UsagePart) GetTenants() []*v11.TenantUsage {
@@ -9853,7 +10297,7 @@ type TryRequest struct {
 
 func (x *TryRequest) Reset() {
 	*x = TryRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9865,7 +10309,7 @@ func (x *TryRequest) String() string {
 func (*TryRequest) ProtoMessage() {}
 
 func (x *TryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[129]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9878,7 +10322,7 @@ func (x *TryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TryRequest.ProtoReflect.Descriptor instead.
 func (*TryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{129}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *TryRequest) GetTenant() string {
@@ -9971,7 +10415,7 @@ type TryResponse struct {
 
 func (x *TryResponse) Reset() {
 	*x = TryResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9983,7 +10427,7 @@ func (x *TryResponse) String() string {
 func (*TryResponse) ProtoMessage() {}
 
 func (x *TryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[130]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9996,7 +10440,7 @@ func (x *TryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TryResponse.ProtoReflect.Descriptor instead.
 func (*TryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{130}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *TryResponse) GetAgent() string {
@@ -10059,7 +10503,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10071,7 +10515,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[131]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10084,7 +10528,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{131}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *TopRequest) GetTenant() string {
@@ -10137,7 +10581,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10149,7 +10593,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[132]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10162,7 +10606,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{132}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *TopResponse) GetScripts() []*ScriptRates {
@@ -10214,7 +10658,7 @@ type ScriptRates struct {
 
 func (x *ScriptRates) Reset() {
 	*x = ScriptRates{}
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10226,7 +10670,7 @@ func (x *ScriptRates) String() string {
 func (*ScriptRates) ProtoMessage() {}
 
 func (x *ScriptRates) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_registry_v1_registry_proto_msgTypes[133]
+	mi := &file_proto_registry_v1_registry_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10239,7 +10683,7 @@ func (x *ScriptRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScriptRates.ProtoReflect.Descriptor instead.
 func (*ScriptRates) Descriptor() ([]byte, []int) {
-	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{133}
+	return file_proto_registry_v1_registry_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *ScriptRates) GetTenant() string {
@@ -10753,7 +11197,21 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05lines\x18\x01 \x03(\v2&.scriptorium.registry.v1.RecentLogLineR\x05lines\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
 	"\aevicted\x18\x04 \x01(\bR\aevicted\x12<\n" +
-	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"X\n" +
+	"\x06result\x18\x03 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"n\n" +
+	"\x12RecentCallsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\x8e\x01\n" +
+	"\x13RecentCallsResponse\x129\n" +
+	"\x05calls\x18\x01 \x03(\v2#.scriptorium.registry.v1.RecentCallR\x05calls\x12<\n" +
+	"\x06result\x18\x02 \x01(\v2$.scriptorium.registry.v1.QueryResultR\x06result\"\x84\x01\n" +
+	"\n" +
+	"RecentCall\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06record\x18\x04 \x01(\fR\x06record\"X\n" +
 	"\rRecentLogLine\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
 	"\x04line\x18\x02 \x01(\v2\x1d.scriptorium.event.v1.LogLineR\x04line\"\xfa\x01\n" +
@@ -10808,7 +11266,27 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x05parts\x18\x06 \x03(\v2%.scriptorium.registry.v1.RegistryPartR\x05parts\"=\n" +
 	"\vCallerGrant\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x12\x18\n" +
-	"\atenants\x18\x02 \x03(\tR\atenants\"8\n" +
+	"\atenants\x18\x02 \x03(\tR\atenants\"q\n" +
+	"\x11ListGrantsRequest\x12\x16\n" +
+	"\x06search\x18\x01 \x01(\tR\x06search\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x05R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\x8b\x01\n" +
+	"\x12ListGrantsResponse\x12B\n" +
+	"\bsubjects\x18\x01 \x03(\v2&.scriptorium.registry.v1.PolicySubjectR\bsubjects\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x1b\n" +
+	"\tno_policy\x18\x03 \x01(\bR\bnoPolicy\"\xc1\x02\n" +
+	"\rPolicySubject\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12<\n" +
+	"\x06grants\x18\x02 \x03(\v2$.scriptorium.registry.v1.CallerGrantR\x06grants\x12\"\n" +
+	"\fcertificates\x18\x03 \x01(\x05R\fcertificates\x12\x16\n" +
+	"\x06tokens\x18\x04 \x01(\x05R\x06tokens\x12\x12\n" +
+	"\x04jwts\x18\x05 \x01(\x05R\x04jwts\x12\x14\n" +
+	"\x05users\x18\x06 \x01(\x05R\x05users\x12%\n" +
+	"\x0eexpired_tokens\x18\a \x01(\x05R\rexpiredTokens\x12;\n" +
+	"\vnext_expiry\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"nextExpiry\x12\x14\n" +
+	"\x05agent\x18\t \x01(\bR\x05agent\"8\n" +
 	"\fRegistryPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05fault\x18\x02 \x01(\tR\x05fault\"\xb5\x01\n" +
@@ -11133,7 +11611,7 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x14ROLLOUT_STATE_FAILED\x10\x04\x12\x19\n" +
 	"\x15ROLLOUT_STATE_WAITING\x10\x05\x12\x19\n" +
 	"\x15ROLLOUT_STATE_UNKNOWN\x10\x06\x12\x16\n" +
-	"\x12ROLLOUT_STATE_LOST\x10\a2\xd8'\n" +
+	"\x12ROLLOUT_STATE_LOST\x10\a2\xa9)\n" +
 	"\bRegistry\x12\\\n" +
 	"\aPublish\x12'.scriptorium.registry.v1.PublishRequest\x1a(.scriptorium.registry.v1.PublishResponse\x12P\n" +
 	"\x03Pin\x12#.scriptorium.registry.v1.PinRequest\x1a$.scriptorium.registry.v1.PinResponse\x12_\n" +
@@ -11158,7 +11636,9 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\x06Doctor\x12&.scriptorium.registry.v1.DoctorRequest\x1a'.scriptorium.registry.v1.DoctorResponse0\x01\x12e\n" +
 	"\n" +
 	"AcceptLoss\x12*.scriptorium.registry.v1.AcceptLossRequest\x1a+.scriptorium.registry.v1.AcceptLossResponse\x12V\n" +
-	"\x05Check\x12%.scriptorium.registry.v1.CheckRequest\x1a&.scriptorium.registry.v1.CheckResponse\x12Y\n" +
+	"\x05Check\x12%.scriptorium.registry.v1.CheckRequest\x1a&.scriptorium.registry.v1.CheckResponse\x12e\n" +
+	"\n" +
+	"ListGrants\x12*.scriptorium.registry.v1.ListGrantsRequest\x1a+.scriptorium.registry.v1.ListGrantsResponse\x12Y\n" +
 	"\x06Freeze\x12&.scriptorium.registry.v1.FreezeRequest\x1a'.scriptorium.registry.v1.FreezeResponse\x12S\n" +
 	"\x04Thaw\x12$.scriptorium.registry.v1.ThawRequest\x1a%.scriptorium.registry.v1.ThawResponse\x12w\n" +
 	"\x10PublishChangeSet\x120.scriptorium.registry.v1.PublishChangeSetRequest\x1a1.scriptorium.registry.v1.PublishChangeSetResponse\x12z\n" +
@@ -11177,7 +11657,8 @@ const file_proto_registry_v1_registry_proto_rawDesc = "" +
 	"\vListTenants\x12+.scriptorium.registry.v1.ListTenantsRequest\x1a,.scriptorium.registry.v1.ListTenantsResponse\x12d\n" +
 	"\tWatchLogs\x12).scriptorium.registry.v1.WatchLogsRequest\x1a*.scriptorium.registry.v1.WatchLogsResponse0\x01\x12g\n" +
 	"\n" +
-	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12e\n" +
+	"RecentLogs\x12*.scriptorium.registry.v1.RecentLogsRequest\x1a+.scriptorium.registry.v1.RecentLogsResponse0\x01\x12h\n" +
+	"\vRecentCalls\x12+.scriptorium.registry.v1.RecentCallsRequest\x1a,.scriptorium.registry.v1.RecentCallsResponse\x12e\n" +
 	"\n" +
 	"ShadowDiff\x12*.scriptorium.registry.v1.ShadowDiffRequest\x1a+.scriptorium.registry.v1.ShadowDiffResponse\x12P\n" +
 	"\x03Try\x12#.scriptorium.registry.v1.TryRequest\x1a$.scriptorium.registry.v1.TryResponse\x12P\n" +
@@ -11213,7 +11694,7 @@ func file_proto_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 135)
+var file_proto_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 141)
 var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(Steering)(0),                     // 0: scriptorium.registry.v1.Steering
 	(LogsState)(0),                    // 1: scriptorium.registry.v1.LogsState
@@ -11305,353 +11786,369 @@ var file_proto_registry_v1_registry_proto_goTypes = []any{
 	(*ShadowDiffResponse)(nil),        // 87: scriptorium.registry.v1.ShadowDiffResponse
 	(*RecentLogsRequest)(nil),         // 88: scriptorium.registry.v1.RecentLogsRequest
 	(*RecentLogsResponse)(nil),        // 89: scriptorium.registry.v1.RecentLogsResponse
-	(*RecentLogLine)(nil),             // 90: scriptorium.registry.v1.RecentLogLine
-	(*QueryResult)(nil),               // 91: scriptorium.registry.v1.QueryResult
-	(*QueryFailure)(nil),              // 92: scriptorium.registry.v1.QueryFailure
-	(*ProfileScriptRequest)(nil),      // 93: scriptorium.registry.v1.ProfileScriptRequest
-	(*ProfileScriptResponse)(nil),     // 94: scriptorium.registry.v1.ProfileScriptResponse
-	(*ProfileAgentRequest)(nil),       // 95: scriptorium.registry.v1.ProfileAgentRequest
-	(*ProfileAgentResponse)(nil),      // 96: scriptorium.registry.v1.ProfileAgentResponse
-	(*EndProfileRequest)(nil),         // 97: scriptorium.registry.v1.EndProfileRequest
-	(*EndProfileResponse)(nil),        // 98: scriptorium.registry.v1.EndProfileResponse
-	(*ListAgentsRequest)(nil),         // 99: scriptorium.registry.v1.ListAgentsRequest
-	(*CheckRequest)(nil),              // 100: scriptorium.registry.v1.CheckRequest
-	(*CheckResponse)(nil),             // 101: scriptorium.registry.v1.CheckResponse
-	(*CallerGrant)(nil),               // 102: scriptorium.registry.v1.CallerGrant
-	(*RegistryPart)(nil),              // 103: scriptorium.registry.v1.RegistryPart
-	(*ListAgentsResponse)(nil),        // 104: scriptorium.registry.v1.ListAgentsResponse
-	(*StatusRequest)(nil),             // 105: scriptorium.registry.v1.StatusRequest
-	(*StatusResponse)(nil),            // 106: scriptorium.registry.v1.StatusResponse
-	(*FindScriptsRequest)(nil),        // 107: scriptorium.registry.v1.FindScriptsRequest
-	(*FindScriptsResponse)(nil),       // 108: scriptorium.registry.v1.FindScriptsResponse
-	(*WatchStatusRequest)(nil),        // 109: scriptorium.registry.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 110: scriptorium.registry.v1.WatchStatusResponse
-	(*FleetStatus)(nil),               // 111: scriptorium.registry.v1.FleetStatus
-	(*AgentStatus)(nil),               // 112: scriptorium.registry.v1.AgentStatus
-	(*FindAgentsRequest)(nil),         // 113: scriptorium.registry.v1.FindAgentsRequest
-	(*FindAgentsResponse)(nil),        // 114: scriptorium.registry.v1.FindAgentsResponse
-	(*WatchRolloutRequest)(nil),       // 115: scriptorium.registry.v1.WatchRolloutRequest
-	(*WatchRolloutResponse)(nil),      // 116: scriptorium.registry.v1.WatchRolloutResponse
-	(*RolloutGroup)(nil),              // 117: scriptorium.registry.v1.RolloutGroup
-	(*RolloutAgent)(nil),              // 118: scriptorium.registry.v1.RolloutAgent
-	(*RolloutCalls)(nil),              // 119: scriptorium.registry.v1.RolloutCalls
-	(*ScriptFailure)(nil),             // 120: scriptorium.registry.v1.ScriptFailure
-	(*ScriptStatus)(nil),              // 121: scriptorium.registry.v1.ScriptStatus
-	(*Trials)(nil),                    // 122: scriptorium.registry.v1.Trials
-	(*Rollout)(nil),                   // 123: scriptorium.registry.v1.Rollout
-	(*GateAnswer)(nil),                // 124: scriptorium.registry.v1.GateAnswer
-	(*AgentFailure)(nil),              // 125: scriptorium.registry.v1.AgentFailure
-	(*PullRequest)(nil),               // 126: scriptorium.registry.v1.PullRequest
-	(*PullResponse)(nil),              // 127: scriptorium.registry.v1.PullResponse
-	(*SyncRequest)(nil),               // 128: scriptorium.registry.v1.SyncRequest
-	(*SyncResponse)(nil),              // 129: scriptorium.registry.v1.SyncResponse
-	(*FetchSourcesRequest)(nil),       // 130: scriptorium.registry.v1.FetchSourcesRequest
-	(*FetchSourcesResponse)(nil),      // 131: scriptorium.registry.v1.FetchSourcesResponse
-	(*UsageRequest)(nil),              // 132: scriptorium.registry.v1.UsageRequest
-	(*UsageResponse)(nil),             // 133: scriptorium.registry.v1.UsageResponse
-	(*HourUsage)(nil),                 // 134: scriptorium.registry.v1.HourUsage
-	(*UsagePart)(nil),                 // 135: scriptorium.registry.v1.UsagePart
-	(*TryRequest)(nil),                // 136: scriptorium.registry.v1.TryRequest
-	(*TryResponse)(nil),               // 137: scriptorium.registry.v1.TryResponse
-	(*TopRequest)(nil),                // 138: scriptorium.registry.v1.TopRequest
-	(*TopResponse)(nil),               // 139: scriptorium.registry.v1.TopResponse
-	(*ScriptRates)(nil),               // 140: scriptorium.registry.v1.ScriptRates
-	nil,                               // 141: scriptorium.registry.v1.AgentStatus.LabelsEntry
-	(*v1.Settings)(nil),               // 142: scriptorium.script.v1.Settings
-	(*v1.Release)(nil),                // 143: scriptorium.script.v1.Release
-	(*v1.Version)(nil),                // 144: scriptorium.script.v1.Version
-	(*v1.Library)(nil),                // 145: scriptorium.script.v1.Library
-	(*v1.HistoryEntry)(nil),           // 146: scriptorium.script.v1.HistoryEntry
-	(*timestamppb.Timestamp)(nil),     // 147: google.protobuf.Timestamp
-	(*v1.AuditEntry)(nil),             // 148: scriptorium.script.v1.AuditEntry
-	(*v1.Event)(nil),                  // 149: scriptorium.script.v1.Event
-	(*v1.Source)(nil),                 // 150: scriptorium.script.v1.Source
-	(*v1.Tenant)(nil),                 // 151: scriptorium.script.v1.Tenant
-	(*v1.Value)(nil),                  // 152: scriptorium.script.v1.Value
-	(*durationpb.Duration)(nil),       // 153: google.protobuf.Duration
-	(*v1.Freeze)(nil),                 // 154: scriptorium.script.v1.Freeze
-	(*v1.ValueHistory)(nil),           // 155: scriptorium.script.v1.ValueHistory
-	(*v1.Plan)(nil),                   // 156: scriptorium.script.v1.Plan
-	(*v1.ChangeSet)(nil),              // 157: scriptorium.script.v1.ChangeSet
-	(*v1.TenantSettings)(nil),         // 158: scriptorium.script.v1.TenantSettings
-	(*v11.Logs)(nil),                  // 159: scriptorium.event.v1.Logs
-	(*v1.ShadowCalls)(nil),            // 160: scriptorium.script.v1.ShadowCalls
-	(*v1.ShadowFindings)(nil),         // 161: scriptorium.script.v1.ShadowFindings
-	(*v11.LogLine)(nil),               // 162: scriptorium.event.v1.LogLine
-	(*v1.Error)(nil),                  // 163: scriptorium.script.v1.Error
-	(*v11.ScriptProfile)(nil),         // 164: scriptorium.event.v1.ScriptProfile
-	(*v11.ProfileSummary)(nil),        // 165: scriptorium.event.v1.ProfileSummary
-	(*v11.Disk)(nil),                  // 166: scriptorium.event.v1.Disk
-	(*v11.Object)(nil),                // 167: scriptorium.event.v1.Object
-	(*v11.TenantUsage)(nil),           // 168: scriptorium.event.v1.TenantUsage
-	(*v11.TryCall)(nil),               // 169: scriptorium.event.v1.TryCall
-	(*v11.TryResult)(nil),             // 170: scriptorium.event.v1.TryResult
-	(*v11.TryRun)(nil),                // 171: scriptorium.event.v1.TryRun
+	(*RecentCallsRequest)(nil),        // 90: scriptorium.registry.v1.RecentCallsRequest
+	(*RecentCallsResponse)(nil),       // 91: scriptorium.registry.v1.RecentCallsResponse
+	(*RecentCall)(nil),                // 92: scriptorium.registry.v1.RecentCall
+	(*RecentLogLine)(nil),             // 93: scriptorium.registry.v1.RecentLogLine
+	(*QueryResult)(nil),               // 94: scriptorium.registry.v1.QueryResult
+	(*QueryFailure)(nil),              // 95: scriptorium.registry.v1.QueryFailure
+	(*ProfileScriptRequest)(nil),      // 96: scriptorium.registry.v1.ProfileScriptRequest
+	(*ProfileScriptResponse)(nil),     // 97: scriptorium.registry.v1.ProfileScriptResponse
+	(*ProfileAgentRequest)(nil),       // 98: scriptorium.registry.v1.ProfileAgentRequest
+	(*ProfileAgentResponse)(nil),      // 99: scriptorium.registry.v1.ProfileAgentResponse
+	(*EndProfileRequest)(nil),         // 100: scriptorium.registry.v1.EndProfileRequest
+	(*EndProfileResponse)(nil),        // 101: scriptorium.registry.v1.EndProfileResponse
+	(*ListAgentsRequest)(nil),         // 102: scriptorium.registry.v1.ListAgentsRequest
+	(*CheckRequest)(nil),              // 103: scriptorium.registry.v1.CheckRequest
+	(*CheckResponse)(nil),             // 104: scriptorium.registry.v1.CheckResponse
+	(*CallerGrant)(nil),               // 105: scriptorium.registry.v1.CallerGrant
+	(*ListGrantsRequest)(nil),         // 106: scriptorium.registry.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),        // 107: scriptorium.registry.v1.ListGrantsResponse
+	(*PolicySubject)(nil),             // 108: scriptorium.registry.v1.PolicySubject
+	(*RegistryPart)(nil),              // 109: scriptorium.registry.v1.RegistryPart
+	(*ListAgentsResponse)(nil),        // 110: scriptorium.registry.v1.ListAgentsResponse
+	(*StatusRequest)(nil),             // 111: scriptorium.registry.v1.StatusRequest
+	(*StatusResponse)(nil),            // 112: scriptorium.registry.v1.StatusResponse
+	(*FindScriptsRequest)(nil),        // 113: scriptorium.registry.v1.FindScriptsRequest
+	(*FindScriptsResponse)(nil),       // 114: scriptorium.registry.v1.FindScriptsResponse
+	(*WatchStatusRequest)(nil),        // 115: scriptorium.registry.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),       // 116: scriptorium.registry.v1.WatchStatusResponse
+	(*FleetStatus)(nil),               // 117: scriptorium.registry.v1.FleetStatus
+	(*AgentStatus)(nil),               // 118: scriptorium.registry.v1.AgentStatus
+	(*FindAgentsRequest)(nil),         // 119: scriptorium.registry.v1.FindAgentsRequest
+	(*FindAgentsResponse)(nil),        // 120: scriptorium.registry.v1.FindAgentsResponse
+	(*WatchRolloutRequest)(nil),       // 121: scriptorium.registry.v1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),      // 122: scriptorium.registry.v1.WatchRolloutResponse
+	(*RolloutGroup)(nil),              // 123: scriptorium.registry.v1.RolloutGroup
+	(*RolloutAgent)(nil),              // 124: scriptorium.registry.v1.RolloutAgent
+	(*RolloutCalls)(nil),              // 125: scriptorium.registry.v1.RolloutCalls
+	(*ScriptFailure)(nil),             // 126: scriptorium.registry.v1.ScriptFailure
+	(*ScriptStatus)(nil),              // 127: scriptorium.registry.v1.ScriptStatus
+	(*Trials)(nil),                    // 128: scriptorium.registry.v1.Trials
+	(*Rollout)(nil),                   // 129: scriptorium.registry.v1.Rollout
+	(*GateAnswer)(nil),                // 130: scriptorium.registry.v1.GateAnswer
+	(*AgentFailure)(nil),              // 131: scriptorium.registry.v1.AgentFailure
+	(*PullRequest)(nil),               // 132: scriptorium.registry.v1.PullRequest
+	(*PullResponse)(nil),              // 133: scriptorium.registry.v1.PullResponse
+	(*SyncRequest)(nil),               // 134: scriptorium.registry.v1.SyncRequest
+	(*SyncResponse)(nil),              // 135: scriptorium.registry.v1.SyncResponse
+	(*FetchSourcesRequest)(nil),       // 136: scriptorium.registry.v1.FetchSourcesRequest
+	(*FetchSourcesResponse)(nil),      // 137: scriptorium.registry.v1.FetchSourcesResponse
+	(*UsageRequest)(nil),              // 138: scriptorium.registry.v1.UsageRequest
+	(*UsageResponse)(nil),             // 139: scriptorium.registry.v1.UsageResponse
+	(*HourUsage)(nil),                 // 140: scriptorium.registry.v1.HourUsage
+	(*UsagePart)(nil),                 // 141: scriptorium.registry.v1.UsagePart
+	(*TryRequest)(nil),                // 142: scriptorium.registry.v1.TryRequest
+	(*TryResponse)(nil),               // 143: scriptorium.registry.v1.TryResponse
+	(*TopRequest)(nil),                // 144: scriptorium.registry.v1.TopRequest
+	(*TopResponse)(nil),               // 145: scriptorium.registry.v1.TopResponse
+	(*ScriptRates)(nil),               // 146: scriptorium.registry.v1.ScriptRates
+	nil,                               // 147: scriptorium.registry.v1.AgentStatus.LabelsEntry
+	(*v1.Settings)(nil),               // 148: scriptorium.script.v1.Settings
+	(*v1.Release)(nil),                // 149: scriptorium.script.v1.Release
+	(*v1.Version)(nil),                // 150: scriptorium.script.v1.Version
+	(*v1.Library)(nil),                // 151: scriptorium.script.v1.Library
+	(*v1.HistoryEntry)(nil),           // 152: scriptorium.script.v1.HistoryEntry
+	(*timestamppb.Timestamp)(nil),     // 153: google.protobuf.Timestamp
+	(*v1.AuditEntry)(nil),             // 154: scriptorium.script.v1.AuditEntry
+	(*v1.Event)(nil),                  // 155: scriptorium.script.v1.Event
+	(*v1.Source)(nil),                 // 156: scriptorium.script.v1.Source
+	(*v1.Tenant)(nil),                 // 157: scriptorium.script.v1.Tenant
+	(*v1.Value)(nil),                  // 158: scriptorium.script.v1.Value
+	(*durationpb.Duration)(nil),       // 159: google.protobuf.Duration
+	(*v1.Freeze)(nil),                 // 160: scriptorium.script.v1.Freeze
+	(*v1.ValueHistory)(nil),           // 161: scriptorium.script.v1.ValueHistory
+	(*v1.Plan)(nil),                   // 162: scriptorium.script.v1.Plan
+	(*v1.ChangeSet)(nil),              // 163: scriptorium.script.v1.ChangeSet
+	(*v1.TenantSettings)(nil),         // 164: scriptorium.script.v1.TenantSettings
+	(*v11.Logs)(nil),                  // 165: scriptorium.event.v1.Logs
+	(*v1.ShadowCalls)(nil),            // 166: scriptorium.script.v1.ShadowCalls
+	(*v1.ShadowFindings)(nil),         // 167: scriptorium.script.v1.ShadowFindings
+	(*v11.LogLine)(nil),               // 168: scriptorium.event.v1.LogLine
+	(*v1.Error)(nil),                  // 169: scriptorium.script.v1.Error
+	(*v11.ScriptProfile)(nil),         // 170: scriptorium.event.v1.ScriptProfile
+	(*v11.ProfileSummary)(nil),        // 171: scriptorium.event.v1.ProfileSummary
+	(*v11.Disk)(nil),                  // 172: scriptorium.event.v1.Disk
+	(*v11.Object)(nil),                // 173: scriptorium.event.v1.Object
+	(*v11.TenantUsage)(nil),           // 174: scriptorium.event.v1.TenantUsage
+	(*v11.TryCall)(nil),               // 175: scriptorium.event.v1.TryCall
+	(*v11.TryResult)(nil),             // 176: scriptorium.event.v1.TryResult
+	(*v11.TryRun)(nil),                // 177: scriptorium.event.v1.TryRun
 }
 var file_proto_registry_v1_registry_proto_depIdxs = []int32{
-	142, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
-	143, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
-	144, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
-	145, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
-	143, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
+	148, // 0: scriptorium.registry.v1.PublishRequest.settings:type_name -> scriptorium.script.v1.Settings
+	149, // 1: scriptorium.registry.v1.PublishResponse.release:type_name -> scriptorium.script.v1.Release
+	150, // 2: scriptorium.registry.v1.PublishResponse.version:type_name -> scriptorium.script.v1.Version
+	151, // 3: scriptorium.registry.v1.PublishResponse.libraries:type_name -> scriptorium.script.v1.Library
+	149, // 4: scriptorium.registry.v1.PinResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 5: scriptorium.registry.v1.LiftHoldResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 6: scriptorium.registry.v1.UnpinResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 7: scriptorium.registry.v1.RollbackResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 8: scriptorium.registry.v1.SetEnabledResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 9: scriptorium.registry.v1.DeleteResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 10: scriptorium.registry.v1.SetOwnerResponse.release:type_name -> scriptorium.script.v1.Release
 	0,   // 11: scriptorium.registry.v1.SteerRequest.steering:type_name -> scriptorium.registry.v1.Steering
-	143, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
-	143, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
+	149, // 12: scriptorium.registry.v1.SteerResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 13: scriptorium.registry.v1.GetResponse.release:type_name -> scriptorium.script.v1.Release
+	149, // 14: scriptorium.registry.v1.ListResponse.releases:type_name -> scriptorium.script.v1.Release
 	29,  // 15: scriptorium.registry.v1.ListResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	144, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
-	142, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
-	146, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
-	147, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
-	148, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
-	147, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
-	149, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	149, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
-	149, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
+	150, // 16: scriptorium.registry.v1.GetSourceResponse.version:type_name -> scriptorium.script.v1.Version
+	148, // 17: scriptorium.registry.v1.GetSourceResponse.settings:type_name -> scriptorium.script.v1.Settings
+	152, // 18: scriptorium.registry.v1.HistoryResponse.entries:type_name -> scriptorium.script.v1.HistoryEntry
+	153, // 19: scriptorium.registry.v1.AuditRequest.since:type_name -> google.protobuf.Timestamp
+	154, // 20: scriptorium.registry.v1.AuditResponse.entries:type_name -> scriptorium.script.v1.AuditEntry
+	153, // 21: scriptorium.registry.v1.ListEventsRequest.since:type_name -> google.protobuf.Timestamp
+	155, // 22: scriptorium.registry.v1.ListEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	155, // 23: scriptorium.registry.v1.WatchEventsResponse.events:type_name -> scriptorium.script.v1.Event
+	155, // 24: scriptorium.registry.v1.EventRecord.event:type_name -> scriptorium.script.v1.Event
 	43,  // 25: scriptorium.registry.v1.ExportResponse.header:type_name -> scriptorium.registry.v1.ExportHeader
 	44,  // 26: scriptorium.registry.v1.ExportResponse.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	150, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
+	156, // 27: scriptorium.registry.v1.ExportResponse.source:type_name -> scriptorium.script.v1.Source
 	45,  // 28: scriptorium.registry.v1.ExportResponse.value:type_name -> scriptorium.registry.v1.ValueRecord
-	151, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 29: scriptorium.registry.v1.ExportResponse.tenant:type_name -> scriptorium.script.v1.Tenant
 	29,  // 30: scriptorium.registry.v1.ExportResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	147, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
-	143, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
-	144, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
-	146, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
-	152, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
+	153, // 31: scriptorium.registry.v1.ExportHeader.exported_at:type_name -> google.protobuf.Timestamp
+	149, // 32: scriptorium.registry.v1.ScriptRecord.release:type_name -> scriptorium.script.v1.Release
+	150, // 33: scriptorium.registry.v1.ScriptRecord.versions:type_name -> scriptorium.script.v1.Version
+	152, // 34: scriptorium.registry.v1.ScriptRecord.history:type_name -> scriptorium.script.v1.HistoryEntry
+	158, // 35: scriptorium.registry.v1.ValueRecord.value:type_name -> scriptorium.script.v1.Value
 	47,  // 36: scriptorium.registry.v1.ImportRequest.options:type_name -> scriptorium.registry.v1.ImportOptions
 	44,  // 37: scriptorium.registry.v1.ImportRequest.script:type_name -> scriptorium.registry.v1.ScriptRecord
-	150, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
+	156, // 38: scriptorium.registry.v1.ImportRequest.source:type_name -> scriptorium.script.v1.Source
 	45,  // 39: scriptorium.registry.v1.ImportRequest.value:type_name -> scriptorium.registry.v1.ValueRecord
-	151, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
-	153, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
-	154, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
-	152, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
-	152, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
-	152, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
-	155, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
+	157, // 40: scriptorium.registry.v1.ImportRequest.tenant:type_name -> scriptorium.script.v1.Tenant
+	159, // 41: scriptorium.registry.v1.FreezeRequest.lasts:type_name -> google.protobuf.Duration
+	160, // 42: scriptorium.registry.v1.FreezeResponse.freeze:type_name -> scriptorium.script.v1.Freeze
+	158, // 43: scriptorium.registry.v1.PutValueResponse.value:type_name -> scriptorium.script.v1.Value
+	158, // 44: scriptorium.registry.v1.RollbackValueResponse.value:type_name -> scriptorium.script.v1.Value
+	158, // 45: scriptorium.registry.v1.GetValueResponse.value:type_name -> scriptorium.script.v1.Value
+	161, // 46: scriptorium.registry.v1.GetValueHistoryResponse.history:type_name -> scriptorium.script.v1.ValueHistory
 	7,   // 47: scriptorium.registry.v1.PublishChangeSetRequest.scripts:type_name -> scriptorium.registry.v1.PublishRequest
 	66,  // 48: scriptorium.registry.v1.PublishChangeSetRequest.values:type_name -> scriptorium.registry.v1.StagedContent
-	156, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
-	157, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	143, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	157, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	143, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
-	157, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
-	157, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
-	152, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
+	162, // 49: scriptorium.registry.v1.PublishChangeSetRequest.plan:type_name -> scriptorium.script.v1.Plan
+	163, // 50: scriptorium.registry.v1.PublishChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	149, // 51: scriptorium.registry.v1.PublishChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	163, // 52: scriptorium.registry.v1.RollbackChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	149, // 53: scriptorium.registry.v1.RollbackChangeSetResponse.releases:type_name -> scriptorium.script.v1.Release
+	163, // 54: scriptorium.registry.v1.GetChangeSetResponse.change_set:type_name -> scriptorium.script.v1.ChangeSet
+	163, // 55: scriptorium.registry.v1.ListChangeSetsResponse.change_sets:type_name -> scriptorium.script.v1.ChangeSet
+	158, // 56: scriptorium.registry.v1.ListValuesResponse.values:type_name -> scriptorium.script.v1.Value
 	29,  // 57: scriptorium.registry.v1.ListValuesResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	152, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
-	158, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
-	151, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	151, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
-	151, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
+	158, // 58: scriptorium.registry.v1.DeleteValueResponse.value:type_name -> scriptorium.script.v1.Value
+	164, // 59: scriptorium.registry.v1.SetTenantRequest.settings:type_name -> scriptorium.script.v1.TenantSettings
+	157, // 60: scriptorium.registry.v1.SetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 61: scriptorium.registry.v1.GetTenantResponse.tenant:type_name -> scriptorium.script.v1.Tenant
+	157, // 62: scriptorium.registry.v1.ListTenantsResponse.tenants:type_name -> scriptorium.script.v1.Tenant
 	29,  // 63: scriptorium.registry.v1.ListTenantsResponse.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	159, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
+	165, // 64: scriptorium.registry.v1.WatchLogsResponse.logs:type_name -> scriptorium.event.v1.Logs
 	1,   // 65: scriptorium.registry.v1.WatchLogsResponse.state:type_name -> scriptorium.registry.v1.LogsState
-	160, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
-	161, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
-	91,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	153, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
-	90,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
-	91,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	162, // 72: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
-	92,  // 73: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
-	163, // 74: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
-	153, // 75: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
-	164, // 76: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
-	165, // 77: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
-	91,  // 78: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	153, // 79: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
-	147, // 80: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
-	102, // 81: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
-	147, // 82: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
-	103, // 83: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
-	112, // 84: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	111, // 85: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	2,   // 86: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
-	3,   // 87: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
-	111, // 88: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	111, // 89: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	121, // 90: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
-	29,  // 91: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	154, // 92: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
-	141, // 93: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
-	153, // 94: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
-	153, // 95: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
-	120, // 96: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
-	166, // 97: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
-	4,   // 98: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
-	5,   // 99: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
-	112, // 100: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
-	6,   // 101: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
-	111, // 102: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
-	117, // 103: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
-	117, // 104: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
-	118, // 105: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
-	119, // 106: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	119, // 107: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
-	6,   // 108: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
-	163, // 109: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
-	153, // 110: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
-	153, // 111: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
-	163, // 112: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
-	143, // 113: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
-	153, // 114: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
-	125, // 115: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
-	123, // 116: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
-	122, // 117: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
-	29,  // 118: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
-	160, // 119: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
-	153, // 120: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
-	153, // 121: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
-	153, // 122: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
-	147, // 123: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
-	147, // 124: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
-	163, // 125: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
-	150, // 126: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
-	167, // 127: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
-	150, // 128: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
-	150, // 129: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
-	147, // 130: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
-	147, // 131: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
-	134, // 132: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
-	147, // 133: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
-	168, // 134: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
-	168, // 135: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
-	142, // 136: scriptorium.registry.v1.TryRequest.settings:type_name -> scriptorium.script.v1.Settings
-	169, // 137: scriptorium.registry.v1.TryRequest.calls:type_name -> scriptorium.event.v1.TryCall
-	153, // 138: scriptorium.registry.v1.TryRequest.timeout:type_name -> google.protobuf.Duration
-	163, // 139: scriptorium.registry.v1.TryResponse.error:type_name -> scriptorium.script.v1.Error
-	170, // 140: scriptorium.registry.v1.TryResponse.calls:type_name -> scriptorium.event.v1.TryResult
-	170, // 141: scriptorium.registry.v1.TryResponse.tests:type_name -> scriptorium.event.v1.TryResult
-	171, // 142: scriptorium.registry.v1.TryResponse.run:type_name -> scriptorium.event.v1.TryRun
-	145, // 143: scriptorium.registry.v1.TryResponse.libraries:type_name -> scriptorium.script.v1.Library
-	153, // 144: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
-	140, // 145: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
-	140, // 146: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
-	91,  // 147: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
-	153, // 148: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
-	153, // 149: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
-	7,   // 150: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
-	9,   // 151: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
-	11,  // 152: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
-	13,  // 153: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
-	15,  // 154: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
-	17,  // 155: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
-	19,  // 156: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
-	21,  // 157: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
-	23,  // 158: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
-	25,  // 159: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
-	27,  // 160: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
-	30,  // 161: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
-	32,  // 162: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
-	34,  // 163: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
-	36,  // 164: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
-	38,  // 165: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
-	41,  // 166: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
-	46,  // 167: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
-	49,  // 168: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
-	51,  // 169: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
-	100, // 170: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
-	53,  // 171: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
-	55,  // 172: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
-	65,  // 173: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
-	68,  // 174: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
-	70,  // 175: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
-	72,  // 176: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
-	57,  // 177: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
-	59,  // 178: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
-	61,  // 179: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
-	63,  // 180: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
-	74,  // 181: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
-	76,  // 182: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
-	78,  // 183: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
-	80,  // 184: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
-	82,  // 185: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
-	84,  // 186: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
-	88,  // 187: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
-	86,  // 188: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
-	136, // 189: scriptorium.registry.v1.Registry.Try:input_type -> scriptorium.registry.v1.TryRequest
-	138, // 190: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
-	132, // 191: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
-	93,  // 192: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
-	95,  // 193: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
-	97,  // 194: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
-	99,  // 195: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
-	113, // 196: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
-	105, // 197: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
-	107, // 198: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
-	109, // 199: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
-	115, // 200: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
-	126, // 201: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
-	128, // 202: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
-	130, // 203: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
-	8,   // 204: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
-	10,  // 205: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
-	12,  // 206: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
-	14,  // 207: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
-	16,  // 208: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
-	18,  // 209: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
-	20,  // 210: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
-	22,  // 211: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
-	24,  // 212: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
-	26,  // 213: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
-	28,  // 214: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
-	31,  // 215: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
-	33,  // 216: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
-	35,  // 217: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
-	37,  // 218: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
-	39,  // 219: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
-	42,  // 220: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
-	48,  // 221: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
-	50,  // 222: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
-	52,  // 223: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
-	101, // 224: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
-	54,  // 225: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
-	56,  // 226: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
-	67,  // 227: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
-	69,  // 228: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
-	71,  // 229: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
-	73,  // 230: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
-	58,  // 231: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
-	60,  // 232: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
-	62,  // 233: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
-	64,  // 234: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
-	75,  // 235: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
-	77,  // 236: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
-	79,  // 237: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
-	81,  // 238: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
-	83,  // 239: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
-	85,  // 240: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
-	89,  // 241: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
-	87,  // 242: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
-	137, // 243: scriptorium.registry.v1.Registry.Try:output_type -> scriptorium.registry.v1.TryResponse
-	139, // 244: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
-	133, // 245: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
-	94,  // 246: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
-	96,  // 247: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
-	98,  // 248: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
-	104, // 249: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
-	114, // 250: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
-	106, // 251: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
-	108, // 252: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
-	110, // 253: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
-	116, // 254: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
-	127, // 255: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
-	129, // 256: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
-	131, // 257: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
-	204, // [204:258] is the sub-list for method output_type
-	150, // [150:204] is the sub-list for method input_type
-	150, // [150:150] is the sub-list for extension type_name
-	150, // [150:150] is the sub-list for extension extendee
-	0,   // [0:150] is the sub-list for field type_name
+	166, // 66: scriptorium.registry.v1.ShadowDiffResponse.calls:type_name -> scriptorium.script.v1.ShadowCalls
+	167, // 67: scriptorium.registry.v1.ShadowDiffResponse.findings:type_name -> scriptorium.script.v1.ShadowFindings
+	94,  // 68: scriptorium.registry.v1.ShadowDiffResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	159, // 69: scriptorium.registry.v1.RecentLogsRequest.since:type_name -> google.protobuf.Duration
+	93,  // 70: scriptorium.registry.v1.RecentLogsResponse.lines:type_name -> scriptorium.registry.v1.RecentLogLine
+	94,  // 71: scriptorium.registry.v1.RecentLogsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	92,  // 72: scriptorium.registry.v1.RecentCallsResponse.calls:type_name -> scriptorium.registry.v1.RecentCall
+	94,  // 73: scriptorium.registry.v1.RecentCallsResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	153, // 74: scriptorium.registry.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
+	168, // 75: scriptorium.registry.v1.RecentLogLine.line:type_name -> scriptorium.event.v1.LogLine
+	95,  // 76: scriptorium.registry.v1.QueryResult.failures:type_name -> scriptorium.registry.v1.QueryFailure
+	169, // 77: scriptorium.registry.v1.QueryFailure.error:type_name -> scriptorium.script.v1.Error
+	159, // 78: scriptorium.registry.v1.ProfileScriptRequest.duration:type_name -> google.protobuf.Duration
+	170, // 79: scriptorium.registry.v1.ProfileScriptResponse.part:type_name -> scriptorium.event.v1.ScriptProfile
+	171, // 80: scriptorium.registry.v1.ProfileScriptResponse.summary:type_name -> scriptorium.event.v1.ProfileSummary
+	94,  // 81: scriptorium.registry.v1.ProfileScriptResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	159, // 82: scriptorium.registry.v1.ProfileAgentRequest.duration:type_name -> google.protobuf.Duration
+	153, // 83: scriptorium.registry.v1.CheckResponse.now:type_name -> google.protobuf.Timestamp
+	105, // 84: scriptorium.registry.v1.CheckResponse.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	153, // 85: scriptorium.registry.v1.CheckResponse.expires:type_name -> google.protobuf.Timestamp
+	109, // 86: scriptorium.registry.v1.CheckResponse.parts:type_name -> scriptorium.registry.v1.RegistryPart
+	108, // 87: scriptorium.registry.v1.ListGrantsResponse.subjects:type_name -> scriptorium.registry.v1.PolicySubject
+	105, // 88: scriptorium.registry.v1.PolicySubject.grants:type_name -> scriptorium.registry.v1.CallerGrant
+	153, // 89: scriptorium.registry.v1.PolicySubject.next_expiry:type_name -> google.protobuf.Timestamp
+	118, // 90: scriptorium.registry.v1.ListAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	117, // 91: scriptorium.registry.v1.StatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	2,   // 92: scriptorium.registry.v1.FindScriptsRequest.state:type_name -> scriptorium.registry.v1.ScriptState
+	3,   // 93: scriptorium.registry.v1.FindScriptsRequest.order:type_name -> scriptorium.registry.v1.ScriptOrder
+	117, // 94: scriptorium.registry.v1.FindScriptsResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	117, // 95: scriptorium.registry.v1.WatchStatusResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	127, // 96: scriptorium.registry.v1.FleetStatus.scripts:type_name -> scriptorium.registry.v1.ScriptStatus
+	29,  // 97: scriptorium.registry.v1.FleetStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	160, // 98: scriptorium.registry.v1.FleetStatus.freeze:type_name -> scriptorium.script.v1.Freeze
+	147, // 99: scriptorium.registry.v1.AgentStatus.labels:type_name -> scriptorium.registry.v1.AgentStatus.LabelsEntry
+	159, // 100: scriptorium.registry.v1.AgentStatus.unheard_for:type_name -> google.protobuf.Duration
+	159, // 101: scriptorium.registry.v1.AgentStatus.lag:type_name -> google.protobuf.Duration
+	126, // 102: scriptorium.registry.v1.AgentStatus.failures:type_name -> scriptorium.registry.v1.ScriptFailure
+	172, // 103: scriptorium.registry.v1.AgentStatus.disk:type_name -> scriptorium.event.v1.Disk
+	4,   // 104: scriptorium.registry.v1.FindAgentsRequest.state:type_name -> scriptorium.registry.v1.AgentState
+	5,   // 105: scriptorium.registry.v1.FindAgentsRequest.order:type_name -> scriptorium.registry.v1.AgentOrder
+	118, // 106: scriptorium.registry.v1.FindAgentsResponse.agents:type_name -> scriptorium.registry.v1.AgentStatus
+	6,   // 107: scriptorium.registry.v1.WatchRolloutRequest.state:type_name -> scriptorium.registry.v1.RolloutState
+	117, // 108: scriptorium.registry.v1.WatchRolloutResponse.status:type_name -> scriptorium.registry.v1.FleetStatus
+	123, // 109: scriptorium.registry.v1.WatchRolloutResponse.groups:type_name -> scriptorium.registry.v1.RolloutGroup
+	123, // 110: scriptorium.registry.v1.WatchRolloutResponse.others:type_name -> scriptorium.registry.v1.RolloutGroup
+	124, // 111: scriptorium.registry.v1.WatchRolloutResponse.agents:type_name -> scriptorium.registry.v1.RolloutAgent
+	125, // 112: scriptorium.registry.v1.WatchRolloutResponse.candidate_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	125, // 113: scriptorium.registry.v1.WatchRolloutResponse.active_calls:type_name -> scriptorium.registry.v1.RolloutCalls
+	6,   // 114: scriptorium.registry.v1.RolloutAgent.state:type_name -> scriptorium.registry.v1.RolloutState
+	169, // 115: scriptorium.registry.v1.RolloutAgent.error:type_name -> scriptorium.script.v1.Error
+	159, // 116: scriptorium.registry.v1.RolloutCalls.p50:type_name -> google.protobuf.Duration
+	159, // 117: scriptorium.registry.v1.RolloutCalls.p99:type_name -> google.protobuf.Duration
+	169, // 118: scriptorium.registry.v1.ScriptFailure.error:type_name -> scriptorium.script.v1.Error
+	149, // 119: scriptorium.registry.v1.ScriptStatus.release:type_name -> scriptorium.script.v1.Release
+	159, // 120: scriptorium.registry.v1.ScriptStatus.took:type_name -> google.protobuf.Duration
+	131, // 121: scriptorium.registry.v1.ScriptStatus.failures:type_name -> scriptorium.registry.v1.AgentFailure
+	129, // 122: scriptorium.registry.v1.ScriptStatus.rollout:type_name -> scriptorium.registry.v1.Rollout
+	128, // 123: scriptorium.registry.v1.ScriptStatus.trials:type_name -> scriptorium.registry.v1.Trials
+	29,  // 124: scriptorium.registry.v1.ScriptStatus.unreadable:type_name -> scriptorium.registry.v1.Unreadable
+	166, // 125: scriptorium.registry.v1.Trials.shadow:type_name -> scriptorium.script.v1.ShadowCalls
+	159, // 126: scriptorium.registry.v1.Rollout.median:type_name -> google.protobuf.Duration
+	159, // 127: scriptorium.registry.v1.Rollout.p99:type_name -> google.protobuf.Duration
+	159, // 128: scriptorium.registry.v1.Rollout.slowest:type_name -> google.protobuf.Duration
+	153, // 129: scriptorium.registry.v1.Rollout.converged_at:type_name -> google.protobuf.Timestamp
+	153, // 130: scriptorium.registry.v1.GateAnswer.asked_at:type_name -> google.protobuf.Timestamp
+	169, // 131: scriptorium.registry.v1.AgentFailure.error:type_name -> scriptorium.script.v1.Error
+	156, // 132: scriptorium.registry.v1.PullResponse.sources:type_name -> scriptorium.script.v1.Source
+	173, // 133: scriptorium.registry.v1.SyncResponse.objects:type_name -> scriptorium.event.v1.Object
+	156, // 134: scriptorium.registry.v1.SyncResponse.sources:type_name -> scriptorium.script.v1.Source
+	156, // 135: scriptorium.registry.v1.FetchSourcesResponse.sources:type_name -> scriptorium.script.v1.Source
+	153, // 136: scriptorium.registry.v1.UsageRequest.since:type_name -> google.protobuf.Timestamp
+	153, // 137: scriptorium.registry.v1.UsageRequest.until:type_name -> google.protobuf.Timestamp
+	140, // 138: scriptorium.registry.v1.UsageResponse.usages:type_name -> scriptorium.registry.v1.HourUsage
+	153, // 139: scriptorium.registry.v1.HourUsage.hour:type_name -> google.protobuf.Timestamp
+	174, // 140: scriptorium.registry.v1.HourUsage.usage:type_name -> scriptorium.event.v1.TenantUsage
+	174, // 141: scriptorium.registry.v1.UsagePart.tenants:type_name -> scriptorium.event.v1.TenantUsage
+	148, // 142: scriptorium.registry.v1.TryRequest.settings:type_name -> scriptorium.script.v1.Settings
+	175, // 143: scriptorium.registry.v1.TryRequest.calls:type_name -> scriptorium.event.v1.TryCall
+	159, // 144: scriptorium.registry.v1.TryRequest.timeout:type_name -> google.protobuf.Duration
+	169, // 145: scriptorium.registry.v1.TryResponse.error:type_name -> scriptorium.script.v1.Error
+	176, // 146: scriptorium.registry.v1.TryResponse.calls:type_name -> scriptorium.event.v1.TryResult
+	176, // 147: scriptorium.registry.v1.TryResponse.tests:type_name -> scriptorium.event.v1.TryResult
+	177, // 148: scriptorium.registry.v1.TryResponse.run:type_name -> scriptorium.event.v1.TryRun
+	151, // 149: scriptorium.registry.v1.TryResponse.libraries:type_name -> scriptorium.script.v1.Library
+	159, // 150: scriptorium.registry.v1.TopRequest.period:type_name -> google.protobuf.Duration
+	146, // 151: scriptorium.registry.v1.TopResponse.scripts:type_name -> scriptorium.registry.v1.ScriptRates
+	146, // 152: scriptorium.registry.v1.TopResponse.total:type_name -> scriptorium.registry.v1.ScriptRates
+	94,  // 153: scriptorium.registry.v1.TopResponse.result:type_name -> scriptorium.registry.v1.QueryResult
+	159, // 154: scriptorium.registry.v1.ScriptRates.p50:type_name -> google.protobuf.Duration
+	159, // 155: scriptorium.registry.v1.ScriptRates.p99:type_name -> google.protobuf.Duration
+	7,   // 156: scriptorium.registry.v1.Registry.Publish:input_type -> scriptorium.registry.v1.PublishRequest
+	9,   // 157: scriptorium.registry.v1.Registry.Pin:input_type -> scriptorium.registry.v1.PinRequest
+	11,  // 158: scriptorium.registry.v1.Registry.LiftHold:input_type -> scriptorium.registry.v1.LiftHoldRequest
+	13,  // 159: scriptorium.registry.v1.Registry.Unpin:input_type -> scriptorium.registry.v1.UnpinRequest
+	15,  // 160: scriptorium.registry.v1.Registry.Rollback:input_type -> scriptorium.registry.v1.RollbackRequest
+	17,  // 161: scriptorium.registry.v1.Registry.SetEnabled:input_type -> scriptorium.registry.v1.SetEnabledRequest
+	19,  // 162: scriptorium.registry.v1.Registry.Delete:input_type -> scriptorium.registry.v1.DeleteRequest
+	21,  // 163: scriptorium.registry.v1.Registry.SetOwner:input_type -> scriptorium.registry.v1.SetOwnerRequest
+	23,  // 164: scriptorium.registry.v1.Registry.Steer:input_type -> scriptorium.registry.v1.SteerRequest
+	25,  // 165: scriptorium.registry.v1.Registry.Get:input_type -> scriptorium.registry.v1.GetRequest
+	27,  // 166: scriptorium.registry.v1.Registry.List:input_type -> scriptorium.registry.v1.ListRequest
+	30,  // 167: scriptorium.registry.v1.Registry.GetSource:input_type -> scriptorium.registry.v1.GetSourceRequest
+	32,  // 168: scriptorium.registry.v1.Registry.History:input_type -> scriptorium.registry.v1.HistoryRequest
+	34,  // 169: scriptorium.registry.v1.Registry.Audit:input_type -> scriptorium.registry.v1.AuditRequest
+	36,  // 170: scriptorium.registry.v1.Registry.ListEvents:input_type -> scriptorium.registry.v1.ListEventsRequest
+	38,  // 171: scriptorium.registry.v1.Registry.WatchEvents:input_type -> scriptorium.registry.v1.WatchEventsRequest
+	41,  // 172: scriptorium.registry.v1.Registry.Export:input_type -> scriptorium.registry.v1.ExportRequest
+	46,  // 173: scriptorium.registry.v1.Registry.Import:input_type -> scriptorium.registry.v1.ImportRequest
+	49,  // 174: scriptorium.registry.v1.Registry.Doctor:input_type -> scriptorium.registry.v1.DoctorRequest
+	51,  // 175: scriptorium.registry.v1.Registry.AcceptLoss:input_type -> scriptorium.registry.v1.AcceptLossRequest
+	103, // 176: scriptorium.registry.v1.Registry.Check:input_type -> scriptorium.registry.v1.CheckRequest
+	106, // 177: scriptorium.registry.v1.Registry.ListGrants:input_type -> scriptorium.registry.v1.ListGrantsRequest
+	53,  // 178: scriptorium.registry.v1.Registry.Freeze:input_type -> scriptorium.registry.v1.FreezeRequest
+	55,  // 179: scriptorium.registry.v1.Registry.Thaw:input_type -> scriptorium.registry.v1.ThawRequest
+	65,  // 180: scriptorium.registry.v1.Registry.PublishChangeSet:input_type -> scriptorium.registry.v1.PublishChangeSetRequest
+	68,  // 181: scriptorium.registry.v1.Registry.RollbackChangeSet:input_type -> scriptorium.registry.v1.RollbackChangeSetRequest
+	70,  // 182: scriptorium.registry.v1.Registry.GetChangeSet:input_type -> scriptorium.registry.v1.GetChangeSetRequest
+	72,  // 183: scriptorium.registry.v1.Registry.ListChangeSets:input_type -> scriptorium.registry.v1.ListChangeSetsRequest
+	57,  // 184: scriptorium.registry.v1.Registry.PutValue:input_type -> scriptorium.registry.v1.PutValueRequest
+	59,  // 185: scriptorium.registry.v1.Registry.RollbackValue:input_type -> scriptorium.registry.v1.RollbackValueRequest
+	61,  // 186: scriptorium.registry.v1.Registry.GetValue:input_type -> scriptorium.registry.v1.GetValueRequest
+	63,  // 187: scriptorium.registry.v1.Registry.GetValueHistory:input_type -> scriptorium.registry.v1.GetValueHistoryRequest
+	74,  // 188: scriptorium.registry.v1.Registry.ListValues:input_type -> scriptorium.registry.v1.ListValuesRequest
+	76,  // 189: scriptorium.registry.v1.Registry.DeleteValue:input_type -> scriptorium.registry.v1.DeleteValueRequest
+	78,  // 190: scriptorium.registry.v1.Registry.SetTenant:input_type -> scriptorium.registry.v1.SetTenantRequest
+	80,  // 191: scriptorium.registry.v1.Registry.GetTenant:input_type -> scriptorium.registry.v1.GetTenantRequest
+	82,  // 192: scriptorium.registry.v1.Registry.ListTenants:input_type -> scriptorium.registry.v1.ListTenantsRequest
+	84,  // 193: scriptorium.registry.v1.Registry.WatchLogs:input_type -> scriptorium.registry.v1.WatchLogsRequest
+	88,  // 194: scriptorium.registry.v1.Registry.RecentLogs:input_type -> scriptorium.registry.v1.RecentLogsRequest
+	90,  // 195: scriptorium.registry.v1.Registry.RecentCalls:input_type -> scriptorium.registry.v1.RecentCallsRequest
+	86,  // 196: scriptorium.registry.v1.Registry.ShadowDiff:input_type -> scriptorium.registry.v1.ShadowDiffRequest
+	142, // 197: scriptorium.registry.v1.Registry.Try:input_type -> scriptorium.registry.v1.TryRequest
+	144, // 198: scriptorium.registry.v1.Registry.Top:input_type -> scriptorium.registry.v1.TopRequest
+	138, // 199: scriptorium.registry.v1.Registry.Usage:input_type -> scriptorium.registry.v1.UsageRequest
+	96,  // 200: scriptorium.registry.v1.Registry.ProfileScript:input_type -> scriptorium.registry.v1.ProfileScriptRequest
+	98,  // 201: scriptorium.registry.v1.Registry.ProfileAgent:input_type -> scriptorium.registry.v1.ProfileAgentRequest
+	100, // 202: scriptorium.registry.v1.Registry.EndProfile:input_type -> scriptorium.registry.v1.EndProfileRequest
+	102, // 203: scriptorium.registry.v1.Registry.ListAgents:input_type -> scriptorium.registry.v1.ListAgentsRequest
+	119, // 204: scriptorium.registry.v1.Registry.FindAgents:input_type -> scriptorium.registry.v1.FindAgentsRequest
+	111, // 205: scriptorium.registry.v1.Registry.Status:input_type -> scriptorium.registry.v1.StatusRequest
+	113, // 206: scriptorium.registry.v1.Registry.FindScripts:input_type -> scriptorium.registry.v1.FindScriptsRequest
+	115, // 207: scriptorium.registry.v1.Registry.WatchStatus:input_type -> scriptorium.registry.v1.WatchStatusRequest
+	121, // 208: scriptorium.registry.v1.Registry.WatchRollout:input_type -> scriptorium.registry.v1.WatchRolloutRequest
+	132, // 209: scriptorium.registry.v1.Feed.Pull:input_type -> scriptorium.registry.v1.PullRequest
+	134, // 210: scriptorium.registry.v1.Feed.Sync:input_type -> scriptorium.registry.v1.SyncRequest
+	136, // 211: scriptorium.registry.v1.Feed.FetchSources:input_type -> scriptorium.registry.v1.FetchSourcesRequest
+	8,   // 212: scriptorium.registry.v1.Registry.Publish:output_type -> scriptorium.registry.v1.PublishResponse
+	10,  // 213: scriptorium.registry.v1.Registry.Pin:output_type -> scriptorium.registry.v1.PinResponse
+	12,  // 214: scriptorium.registry.v1.Registry.LiftHold:output_type -> scriptorium.registry.v1.LiftHoldResponse
+	14,  // 215: scriptorium.registry.v1.Registry.Unpin:output_type -> scriptorium.registry.v1.UnpinResponse
+	16,  // 216: scriptorium.registry.v1.Registry.Rollback:output_type -> scriptorium.registry.v1.RollbackResponse
+	18,  // 217: scriptorium.registry.v1.Registry.SetEnabled:output_type -> scriptorium.registry.v1.SetEnabledResponse
+	20,  // 218: scriptorium.registry.v1.Registry.Delete:output_type -> scriptorium.registry.v1.DeleteResponse
+	22,  // 219: scriptorium.registry.v1.Registry.SetOwner:output_type -> scriptorium.registry.v1.SetOwnerResponse
+	24,  // 220: scriptorium.registry.v1.Registry.Steer:output_type -> scriptorium.registry.v1.SteerResponse
+	26,  // 221: scriptorium.registry.v1.Registry.Get:output_type -> scriptorium.registry.v1.GetResponse
+	28,  // 222: scriptorium.registry.v1.Registry.List:output_type -> scriptorium.registry.v1.ListResponse
+	31,  // 223: scriptorium.registry.v1.Registry.GetSource:output_type -> scriptorium.registry.v1.GetSourceResponse
+	33,  // 224: scriptorium.registry.v1.Registry.History:output_type -> scriptorium.registry.v1.HistoryResponse
+	35,  // 225: scriptorium.registry.v1.Registry.Audit:output_type -> scriptorium.registry.v1.AuditResponse
+	37,  // 226: scriptorium.registry.v1.Registry.ListEvents:output_type -> scriptorium.registry.v1.ListEventsResponse
+	39,  // 227: scriptorium.registry.v1.Registry.WatchEvents:output_type -> scriptorium.registry.v1.WatchEventsResponse
+	42,  // 228: scriptorium.registry.v1.Registry.Export:output_type -> scriptorium.registry.v1.ExportResponse
+	48,  // 229: scriptorium.registry.v1.Registry.Import:output_type -> scriptorium.registry.v1.ImportResponse
+	50,  // 230: scriptorium.registry.v1.Registry.Doctor:output_type -> scriptorium.registry.v1.DoctorResponse
+	52,  // 231: scriptorium.registry.v1.Registry.AcceptLoss:output_type -> scriptorium.registry.v1.AcceptLossResponse
+	104, // 232: scriptorium.registry.v1.Registry.Check:output_type -> scriptorium.registry.v1.CheckResponse
+	107, // 233: scriptorium.registry.v1.Registry.ListGrants:output_type -> scriptorium.registry.v1.ListGrantsResponse
+	54,  // 234: scriptorium.registry.v1.Registry.Freeze:output_type -> scriptorium.registry.v1.FreezeResponse
+	56,  // 235: scriptorium.registry.v1.Registry.Thaw:output_type -> scriptorium.registry.v1.ThawResponse
+	67,  // 236: scriptorium.registry.v1.Registry.PublishChangeSet:output_type -> scriptorium.registry.v1.PublishChangeSetResponse
+	69,  // 237: scriptorium.registry.v1.Registry.RollbackChangeSet:output_type -> scriptorium.registry.v1.RollbackChangeSetResponse
+	71,  // 238: scriptorium.registry.v1.Registry.GetChangeSet:output_type -> scriptorium.registry.v1.GetChangeSetResponse
+	73,  // 239: scriptorium.registry.v1.Registry.ListChangeSets:output_type -> scriptorium.registry.v1.ListChangeSetsResponse
+	58,  // 240: scriptorium.registry.v1.Registry.PutValue:output_type -> scriptorium.registry.v1.PutValueResponse
+	60,  // 241: scriptorium.registry.v1.Registry.RollbackValue:output_type -> scriptorium.registry.v1.RollbackValueResponse
+	62,  // 242: scriptorium.registry.v1.Registry.GetValue:output_type -> scriptorium.registry.v1.GetValueResponse
+	64,  // 243: scriptorium.registry.v1.Registry.GetValueHistory:output_type -> scriptorium.registry.v1.GetValueHistoryResponse
+	75,  // 244: scriptorium.registry.v1.Registry.ListValues:output_type -> scriptorium.registry.v1.ListValuesResponse
+	77,  // 245: scriptorium.registry.v1.Registry.DeleteValue:output_type -> scriptorium.registry.v1.DeleteValueResponse
+	79,  // 246: scriptorium.registry.v1.Registry.SetTenant:output_type -> scriptorium.registry.v1.SetTenantResponse
+	81,  // 247: scriptorium.registry.v1.Registry.GetTenant:output_type -> scriptorium.registry.v1.GetTenantResponse
+	83,  // 248: scriptorium.registry.v1.Registry.ListTenants:output_type -> scriptorium.registry.v1.ListTenantsResponse
+	85,  // 249: scriptorium.registry.v1.Registry.WatchLogs:output_type -> scriptorium.registry.v1.WatchLogsResponse
+	89,  // 250: scriptorium.registry.v1.Registry.RecentLogs:output_type -> scriptorium.registry.v1.RecentLogsResponse
+	91,  // 251: scriptorium.registry.v1.Registry.RecentCalls:output_type -> scriptorium.registry.v1.RecentCallsResponse
+	87,  // 252: scriptorium.registry.v1.Registry.ShadowDiff:output_type -> scriptorium.registry.v1.ShadowDiffResponse
+	143, // 253: scriptorium.registry.v1.Registry.Try:output_type -> scriptorium.registry.v1.TryResponse
+	145, // 254: scriptorium.registry.v1.Registry.Top:output_type -> scriptorium.registry.v1.TopResponse
+	139, // 255: scriptorium.registry.v1.Registry.Usage:output_type -> scriptorium.registry.v1.UsageResponse
+	97,  // 256: scriptorium.registry.v1.Registry.ProfileScript:output_type -> scriptorium.registry.v1.ProfileScriptResponse
+	99,  // 257: scriptorium.registry.v1.Registry.ProfileAgent:output_type -> scriptorium.registry.v1.ProfileAgentResponse
+	101, // 258: scriptorium.registry.v1.Registry.EndProfile:output_type -> scriptorium.registry.v1.EndProfileResponse
+	110, // 259: scriptorium.registry.v1.Registry.ListAgents:output_type -> scriptorium.registry.v1.ListAgentsResponse
+	120, // 260: scriptorium.registry.v1.Registry.FindAgents:output_type -> scriptorium.registry.v1.FindAgentsResponse
+	112, // 261: scriptorium.registry.v1.Registry.Status:output_type -> scriptorium.registry.v1.StatusResponse
+	114, // 262: scriptorium.registry.v1.Registry.FindScripts:output_type -> scriptorium.registry.v1.FindScriptsResponse
+	116, // 263: scriptorium.registry.v1.Registry.WatchStatus:output_type -> scriptorium.registry.v1.WatchStatusResponse
+	122, // 264: scriptorium.registry.v1.Registry.WatchRollout:output_type -> scriptorium.registry.v1.WatchRolloutResponse
+	133, // 265: scriptorium.registry.v1.Feed.Pull:output_type -> scriptorium.registry.v1.PullResponse
+	135, // 266: scriptorium.registry.v1.Feed.Sync:output_type -> scriptorium.registry.v1.SyncResponse
+	137, // 267: scriptorium.registry.v1.Feed.FetchSources:output_type -> scriptorium.registry.v1.FetchSourcesResponse
+	212, // [212:268] is the sub-list for method output_type
+	156, // [156:212] is the sub-list for method input_type
+	156, // [156:156] is the sub-list for extension type_name
+	156, // [156:156] is the sub-list for extension extendee
+	0,   // [0:156] is the sub-list for field type_name
 }
 
 func init() { file_proto_registry_v1_registry_proto_init() }
@@ -11675,15 +12172,15 @@ func file_proto_registry_v1_registry_proto_init() {
 		(*ImportRequest_Value)(nil),
 		(*ImportRequest_Tenant)(nil),
 	}
-	file_proto_registry_v1_registry_proto_msgTypes[108].OneofWrappers = []any{}
-	file_proto_registry_v1_registry_proto_msgTypes[129].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[114].OneofWrappers = []any{}
+	file_proto_registry_v1_registry_proto_msgTypes[135].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_registry_v1_registry_proto_rawDesc), len(file_proto_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   135,
+			NumMessages:   141,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -42,6 +42,7 @@ const (
 	Registry_Doctor_FullMethodName            = "/scriptorium.registry.v1.Registry/Doctor"
 	Registry_AcceptLoss_FullMethodName        = "/scriptorium.registry.v1.Registry/AcceptLoss"
 	Registry_Check_FullMethodName             = "/scriptorium.registry.v1.Registry/Check"
+	Registry_ListGrants_FullMethodName        = "/scriptorium.registry.v1.Registry/ListGrants"
 	Registry_Freeze_FullMethodName            = "/scriptorium.registry.v1.Registry/Freeze"
 	Registry_Thaw_FullMethodName              = "/scriptorium.registry.v1.Registry/Thaw"
 	Registry_PublishChangeSet_FullMethodName  = "/scriptorium.registry.v1.Registry/PublishChangeSet"
@@ -59,6 +60,7 @@ const (
 	Registry_ListTenants_FullMethodName       = "/scriptorium.registry.v1.Registry/ListTenants"
 	Registry_WatchLogs_FullMethodName         = "/scriptorium.registry.v1.Registry/WatchLogs"
 	Registry_RecentLogs_FullMethodName        = "/scriptorium.registry.v1.Registry/RecentLogs"
+	Registry_RecentCalls_FullMethodName       = "/scriptorium.registry.v1.Registry/RecentCalls"
 	Registry_ShadowDiff_FullMethodName        = "/scriptorium.registry.v1.Registry/ShadowDiff"
 	Registry_Try_FullMethodName               = "/scriptorium.registry.v1.Registry/Try"
 	Registry_Top_FullMethodName               = "/scriptorium.registry.v1.Registry/Top"
@@ -153,6 +155,9 @@ type RegistryClient interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
+	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
+	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error)
@@ -199,6 +204,10 @@ type RegistryClient interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(ctx context.Context, in *RecentLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecentLogsResponse], error)
+	// RecentCalls collects from agents the records of some calls of a script, for a person who looks for a request to try.
+	// Agents keep few of each script in memory: of those calls that the decision log records, with its masks. It needs the
+	// role read.
+	RecentCalls(ctx context.Context, in *RecentCallsRequest, opts ...grpc.CallOption) (*RecentCallsResponse, error)
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error)
@@ -489,6 +498,16 @@ func (c *registryClient) Check(ctx context.Context, in *CheckRequest, opts ...gr
 	return out, nil
 }
 
+func (c *registryClient) ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListGrantsResponse)
+	err := c.cc.Invoke(ctx, Registry_ListGrants_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *registryClient) Freeze(ctx context.Context, in *FreezeRequest, opts ...grpc.CallOption) (*FreezeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FreezeResponse)
@@ -676,6 +695,16 @@ func (c *registryClient) RecentLogs(ctx context.Context, in *RecentLogsRequest, 
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsClient = grpc.ServerStreamingClient[RecentLogsResponse]
+
+func (c *registryClient) RecentCalls(ctx context.Context, in *RecentCallsRequest, opts ...grpc.CallOption) (*RecentCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecentCallsResponse)
+	err := c.cc.Invoke(ctx, Registry_RecentCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *registryClient) ShadowDiff(ctx context.Context, in *ShadowDiffRequest, opts ...grpc.CallOption) (*ShadowDiffResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -931,6 +960,9 @@ type RegistryServer interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
+	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
+	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
 	Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error)
@@ -977,6 +1009,10 @@ type RegistryServer interface {
 	// RecentLogs streams lines that scripts logged lately, in order of their time. Agents keep
 	// some in memory. The last response says which agents answered.
 	RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error
+	// RecentCalls collects from agents the records of some calls of a script, for a person who looks for a request to try.
+	// Agents keep few of each script in memory: of those calls that the decision log records, with its masks. It needs the
+	// role read.
+	RecentCalls(context.Context, *RecentCallsRequest) (*RecentCallsResponse, error)
 	// ShadowDiff collects from agents where the results of a candidate differ from the live ones in the
 	// shadow of calls. Agents keep some calls in memory, masked. It needs the role read.
 	ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error)
@@ -1089,6 +1125,9 @@ func (UnimplementedRegistryServer) AcceptLoss(context.Context, *AcceptLossReques
 func (UnimplementedRegistryServer) Check(context.Context, *CheckRequest) (*CheckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Check not implemented")
 }
+func (UnimplementedRegistryServer) ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListGrants not implemented")
+}
 func (UnimplementedRegistryServer) Freeze(context.Context, *FreezeRequest) (*FreezeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Freeze not implemented")
 }
@@ -1139,6 +1178,9 @@ func (UnimplementedRegistryServer) WatchLogs(*WatchLogsRequest, grpc.ServerStrea
 }
 func (UnimplementedRegistryServer) RecentLogs(*RecentLogsRequest, grpc.ServerStreamingServer[RecentLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method RecentLogs not implemented")
+}
+func (UnimplementedRegistryServer) RecentCalls(context.Context, *RecentCallsRequest) (*RecentCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecentCalls not implemented")
 }
 func (UnimplementedRegistryServer) ShadowDiff(context.Context, *ShadowDiffRequest) (*ShadowDiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShadowDiff not implemented")
@@ -1546,6 +1588,24 @@ func _Registry_Check_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Registry_ListGrants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListGrantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).ListGrants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_ListGrants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).ListGrants(ctx, req.(*ListGrantsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_Freeze_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FreezeRequest)
 	if err := dec(in); err != nil {
@@ -1838,6 +1898,24 @@ func _Registry_RecentLogs_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Registry_RecentLogsServer = grpc.ServerStreamingServer[RecentLogsResponse]
 
+func _Registry_RecentCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecentCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServer).RecentCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Registry_RecentCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServer).RecentCalls(ctx, req.(*RecentCallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Registry_ShadowDiff_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShadowDiffRequest)
 	if err := dec(in); err != nil {
@@ -2113,6 +2191,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Registry_Check_Handler,
 		},
 		{
+			MethodName: "ListGrants",
+			Handler:    _Registry_ListGrants_Handler,
+		},
+		{
 			MethodName: "Freeze",
 			Handler:    _Registry_Freeze_Handler,
 		},
@@ -2171,6 +2253,10 @@ var Registry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTenants",
 			Handler:    _Registry_ListTenants_Handler,
+		},
+		{
+			MethodName: "RecentCalls",
+			Handler:    _Registry_RecentCalls_Handler,
 		},
 		{
 			MethodName: "ShadowDiff",
