@@ -71,6 +71,12 @@ export async function publish(draft: Draft, options: Options, signal: AbortSigna
   return registry().publish(request, { signal });
 }
 
+/** isTaken reports whether a script that a draft would create is there by now: a publish without a revision would replace it. */
+export async function isTaken(draft: Draft, revision: bigint, signal: AbortSignal): Promise<boolean> {
+  const { tenant, name } = draft.request;
+  return revision === 0n && (await releaseOf({ tenant, name }, signal)) !== undefined;
+}
+
 /** isMovedAlone reports whether nobody but the registry changed the script: it moves a candidate from step to step. */
 async function isMovedAlone(draft: Draft, signal: AbortSignal): Promise<boolean> {
   const changes = await changesSince({ tenant: draft.request.tenant, name: draft.request.name }, draft, signal);

@@ -5,7 +5,7 @@ import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/re
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { Modal } from '~/ui/modal';
 import { Problem } from '~/ui/problem';
-import { check, isConflict, publish, type Checked } from './check';
+import { check, isConflict, isTaken, publish, type Checked } from './check';
 import { conflictOf, releaseOf, type Conflict } from './conflict';
 import { ConflictView } from './conflictview';
 import { Verdict } from './verdict';
@@ -130,6 +130,10 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     requestId.value ||= newRequest();
     const options = { revision: checked!.revision, note: note.value.trim(), liftHold: liftHold.value, force: force.value, dryRun: false, requestId: requestId.value };
     try {
+      if (await isTaken(draft, options.revision, AbortSignal.timeout(30_000))) {
+        await onConflict$();
+        return;
+      }
       await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
     } catch (e) {
       const f = failureOf(e);
