@@ -180,6 +180,7 @@ func (p *Page) Fill(name, text string) {
 	if text == "" {
 		p.Press(kb.Backspace)
 	}
+	p.Wait(fmt.Sprintf("the field %s with %q", name, text), fmt.Sprintf("%s; find('field', %s)?.value === %s", finder, quote(name), quote(text)))
 }
 
 // Replace replaces all text of the editor with the name.
