@@ -21,6 +21,14 @@ for (const name of readdirSync(out, { recursive: true }).filter((name) => name.e
   });
   writeFileSync(join(out, name), moved.replace(/<style[^>]*>[\s\S]*?<\/style>/g, ''));
 }
+// A page's data names the page's address. It was built without a query, so a navigation would lose the query: an empty address is
+// the one that the person goes to.
+for (const name of readdirSync(out, { recursive: true }).filter((name) => name.endsWith('q-data.json'))) {
+  const data = JSON.parse(readFileSync(join(out, name), 'utf8'));
+  const { href } = data._objs[Number.parseInt(data._entry, 36)];
+  data._objs[Number.parseInt(href, 36)] = '';
+  writeFileSync(join(out, name), JSON.stringify(data));
+}
 for (const unused of ['sitemap.xml', 'q-manifest.json', 'service-worker.js', 'qwik-prefetch-service-worker.js']) {
   rmSync(join(out, unused), { force: true });
 }

@@ -41,9 +41,9 @@ func Command() *cobra.Command {
 		Long: `console serves a web application that shows and changes the scripts of a registry.
 
 A person signs in with a token of the registry. The access policy of the registry says
-what the person may see and do. With --cert and --key, or over a Unix socket, the
-console has an identity of its own: it prints a code, and whoever signs in with the
-code acts with that identity. The code works once, then the console prints another.
+what the person may see and do. With --cert, with --token-file, or over a Unix
+socket, the console has an identity of its own. Then it prints a code. Whoever signs in
+with the code acts with that identity. The code works once, then the console prints another.
 
 Without --tls-cert and --tls-key the console is for this machine alone: --listen must
 be a loopback address. Behind a proxy that ends TLS, give --url.`,

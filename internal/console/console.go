@@ -43,6 +43,9 @@ type Config struct {
 	Secure bool
 	// Address is the host:port that the console listens on.
 	Address string
+	// WriteTimeout is how long a browser may take nothing of a stream that is written to; 0: 30 s.
+	WriteTimeout time.Duration
+
 	Clock   func() time.Time
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -20,8 +21,9 @@ const backgroundHeader = "Scriptorium-Background"
 
 // Times for the browser.
 const (
-	bodyTimeout  = 30 * time.Second // until a request has arrived
-	writeTimeout = 30 * time.Second // until the browser has taken a part of the answer
+	bodyTimeout   = 30 * time.Second                          // until a request has arrived
+	writeTimeout  = 30 * time.Second                          // until the browser has taken a part of a stream
+	answerTimeout = bodyTimeout + unaryTimeout + writeTimeout // until it has taken any other answer
 )
 
 // errStopping is the reason that streams end with when the console does.
@@ -60,8 +62,11 @@ func (c *Console) require(next http.Handler) http.Handler {
 		defer context.AfterFunc(found.life, func() { cancel(context.Cause(found.life)) })()
 		if stream {
 			defer context.AfterFunc(c.draining, func() { cancel(errStopping) })()
+			patient := newPatientWriter(w, cmp.Or(c.cfg.WriteTimeout, writeTimeout))
+			defer patient.hurry() // for the rest that is buffered
+			w = patient
 		}
-		next.ServeHTTP(newPatientWriter(w), r.WithContext(ctx))
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -97,24 +102,36 @@ func receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// patientWriter gives up on a browser that takes nothing for a while.
+// patientWriter writes a stream: it gives up on a browser that takes nothing for a while, however long there is nothing to
+// write. With HTTP/2, a deadline that passes ends a stream that nobody writes to, too.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	timeout time.Duration
 }
 
-func newPatientWriter(w http.ResponseWriter) *patientWriter {
-	return &patientWriter{w, http.NewResponseController(w)}
+func newPatientWriter(w http.ResponseWriter, timeout time.Duration) *patientWriter {
+	p := &patientWriter{w, http.NewResponseController(w), timeout}
+	_ = p.control.SetWriteDeadline(time.Time{})
+	return p
 }
 
 // Write implements http.ResponseWriter.
 func (w *patientWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.hurry()
+	defer w.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // it could be set a moment ago
 	return w.ResponseWriter.Write(p)
 }
 
 // Flush implements http.Flusher, which Connect's streams need.
-func (w *patientWriter) Flush() { _ = w.control.Flush() }
+func (w *patientWriter) Flush() {
+	w.hurry()
+	defer w.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // it could be set a moment ago
+	_ = w.control.Flush()
+}
+
+// hurry bounds the time of what is written next.
+func (w *patientWriter) hurry() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
 
 // Unwrap is for http.ResponseController.
 func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -22,6 +22,8 @@ import (
 const (
 	maxMessage   = 4 << 20 // as the registry has it
 	unaryTimeout = 2 * time.Minute
+	// minCompressed is the size of the smallest answer that is worth compressing.
+	minCompressed = 1 << 10
 )
 
 // services returns a handler for each method of the registry's service for people that is unary, or has a stream of answers.
@@ -43,7 +45,7 @@ func (c *Console) services() map[string]http.Handler {
 
 // method passes the calls of a method on, as the bytes that they are.
 func (c *Console) method(path string, m protoreflect.MethodDescriptor) http.Handler {
-	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithOptions(codecs(m)...)}
+	options := []connect.HandlerOption{connect.WithReadMaxBytes(maxMessage), connect.WithCompressMinBytes(minCompressed), connect.WithOptions(codecs(m)...)}
 	if m.IsStreamingServer() {
 		return connect.NewServerStreamHandler(path, func(ctx context.Context, r *connect.Request[frame], to *connect.ServerStream[frame]) error {
 			return c.failed(ctx, passStream(ctx, c.registry, path, r.Msg, to))

@@ -261,6 +261,41 @@ func trusting(t *testing.T, ca *certtest.CA) *http.Client {
 	return &http.Client{Jar: jar, Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}}
 }
 
+// TestQuietStreams: a stream that has nothing to say for a while goes on.
+func TestQuietStreams(t *testing.T) {
+	ca := certtest.NewCA(t)
+	pair := ca.Issue("console", certtest.Leaf{})
+	registry := startRegistry(t).RegistryTarget()
+	const timeout = 50 * time.Millisecond
+	for name, secure := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		f := start(t, registry, func(cfg *console.Config, at *console.Site) {
+			cfg.WriteTimeout = timeout
+			if secure {
+				at.TLS.Cert, at.TLS.Key = pair.Cert, pair.Key
+			}
+		})
+		browser := trusting(t, ca)
+		if resp := f.post(browser, "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusNoContent {
+			t.Fatal(resp.Status)
+		}
+		stream := f.following(browser)
+		for began := time.Now(); time.Since(began) < 3*timeout; {
+			f.clock.move(time.Second) // the session may ask again
+			if !f.isIn(browser) {
+				t.Fatal("signed out")
+			}
+		}
+		publish := &registryv1.PublishRequest{Tenant: "acme", Name: strings.ToLower(name[5:6]) + "x", Author: "a", Source: []byte("function handle() return 1 end")}
+		if _, err := call[registryv1.PublishRequest, registryv1.PublishResponse](f, browser, "Publish", publish); err != nil {
+			t.Fatal(err)
+		}
+		if !stream.Receive() {
+			t.Errorf("%s: %v", name, stream.Err())
+		}
+		_ = stream.Close()
+	}
+}
+
 // TestStop: streams end when the console stops, and say so.
 func TestStop(t *testing.T) {
 	f := start(t, startRegistry(t).RegistryTarget())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -60,6 +61,7 @@ func (s site) guard(m *metrics, next http.Handler) http.Handler {
 	}))
 	next = sameOrigin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // of HTTP/1.1, in place of the last request's
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

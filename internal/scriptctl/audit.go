@@ -45,8 +45,9 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `Audit shows the writes that the registry has on record, of deleted scripts too, newest
 first. SCRIPT is the key where kv data was written (put, remove), and the tenant where
 its settings were (settenant). AUTHOR is who the writer said to be, IDENTITY who the registry found it to be
-by its certificate, token or user, and FROM where it came from. It needs the role
-admin.`,
+by its certificate, token or user, and FROM where it came from. It also has who ran a script
+that is not published on an agent (try), and took a profile of an agent (profile). It needs the
+role admin.`,
 		Example:           "  scriptctl audit --since 24h\n  scriptctl audit acme/route --since 2026-01-31T12:00:00Z -o json",
 		Args:              wantArgs(0, 1, "one tenant or script at most", "[tenant/name]"),
 		ValidArgsFunction: a.completeNameThenVersions(0),

@@ -182,19 +182,11 @@ func (f *Fleet) statesOf(p *progress, c *candidacy, states []NodeState) {
 	late, moving := all.late(p), c != nil && p.release.Candidate.Failed == "" && !p.release.Frozen()
 	tests := moving && len(p.release.Candidate.Spec.Tests) > 0
 	for slot := range all.followers(tenant).all {
-		switch {
+		switch states[slot] = NodeActive; {
 		case late.has(slot):
 			states[slot] = NodeWaiting
-		case !moving:
-			states[slot] = NodeActive
-		case c.members.has(slot) && c.heard.has(slot):
-			states[slot] = NodeCandidate
-		case c.members.has(slot) || c.old.has(slot) || tests && !c.passed.has(slot):
-			states[slot] = NodeWaiting
-		case tests:
-			states[slot] = NodePassed
-		default:
-			states[slot] = NodeActive
+		case moving:
+			states[slot] = c.stateOf(slot, tests)
 		}
 	}
 	for a, failed := range f.without(p) {
@@ -215,6 +207,19 @@ func (f *Fleet) statesOf(p *progress, c *candidacy, states []NodeState) {
 			states[slot] = NodeUnknown
 		}
 	}
+}
+
+// stateOf is where an agent that activated the release is with a candidate on its way, which may have tests.
+func (c *candidacy) stateOf(slot int, tests bool) NodeState {
+	switch member := c.members.has(slot); {
+	case member && c.heard.has(slot):
+		return NodeCandidate
+	case member || c.old.has(slot) || tests && !c.passed.has(slot):
+		return NodeWaiting
+	case tests:
+		return NodePassed
+	}
+	return NodeActive
 }
 
 // count counts the agents by their groups and states.

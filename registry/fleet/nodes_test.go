@@ -188,6 +188,7 @@ func TestManyGroups(t *testing.T) {
 func TestNodesGoOn(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	looks := 0
 	for n := range b.WatchNodes(ctx, fleet.NodesFilter{Script: route, Label: "zone"}) {
 		if len(n.Groups) != looks || looks > 0 && n.Groups[looks-1].Value != fmt.Sprint("z", looks-1) {

@@ -4,12 +4,15 @@ import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import { PublishRequestSchema, type PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
-import { releaseOf } from './conflict';
+import { isBySystem } from './change';
+import { changesSince, releaseOf } from './conflict';
 import { draftEdition, editionOf, nothing, type Edition } from './edition';
 import { signed } from './write';
 
 /** Checked is what the registry says of a draft before it is published. */
 export interface Checked {
+  /** Of the release that the draft is checked against. */
+  revision: bigint;
   release: Release | undefined;
   active: Edition;
   mine: Edition;
@@ -22,6 +25,8 @@ export interface Checked {
 
 /** Options are what a person decides besides the draft. */
 export interface Options {
+  /** The publish happens only if the release still has it; 0 for a new script. */
+  revision: bigint;
   note: string;
   liftHold: boolean;
   force: boolean;
@@ -30,35 +35,52 @@ export interface Options {
 }
 
 /** check asks the registry whether it would take the draft, and reads what runs now. */
-export async function check(draft: Draft, options: Options, signal: AbortSignal): Promise<Checked> {
+export async function check(draft: Draft, signal: AbortSignal): Promise<Checked> {
   const name = { tenant: draft.request.tenant, name: draft.request.name };
   const release = await releaseOf(name, signal);
   const active = release?.active ? await editionOf(name, 0n, release, signal) : nothing();
   active.title = release?.active ? `version ${release.active.number}, which is active` : active.title;
-  const checked: Checked = { release, active, mine: draftEdition(draft.request, release && active), would: undefined, failure: undefined, conflict: false };
-  if ((release?.revision ?? 0n) !== draft.baseRevision) {
+  const revision = release?.revision ?? 0n;
+  const checked: Checked = { revision, release, active, mine: draftEdition(draft.request, release && active), would: undefined, failure: undefined, conflict: false };
+  if (!release) {
+    const { engine, entrypoint } = checked.mine.settings;
+    active.settings = { ...(engine && { engine }), ...(entrypoint && { entrypoint }) };
+  }
+  if (revision !== draft.baseRevision && !(release && (await isMovedAlone(draft, signal)))) {
     return { ...checked, conflict: true };
   }
   try {
-    return { ...checked, would: await publish(draft, { ...options, dryRun: true }, signal) };
+    return { ...checked, would: await publish(draft, { note: '', liftHold: false, force: false, revision, dryRun: true }, signal) };
   } catch (e) {
     const failure = failureOf(e);
     return { ...checked, failure, conflict: isConflict(failure) };
   }
 }
 
-/** publish sends the draft. It changes nothing if the script is not what the draft began with any more. */
+/** publish sends the draft. */
 export async function publish(draft: Draft, options: Options, signal: AbortSignal): Promise<PublishResponse> {
-  const { note, liftHold, force, dryRun, requestId } = options;
+  const { note, liftHold, force, dryRun, revision, requestId } = options;
   const request = create(PublishRequestSchema, {
     ...draft.request,
     ...(await signed(note, requestId)),
-    expectedRevision: draft.baseRevision,
+    expectedRevision: revision,
     liftHold,
     force,
     dryRun,
   });
   return registry().publish(request, { signal });
+}
+
+/** isTaken reports whether a script that a draft would create is there by now: a publish without a revision would replace it. */
+export async function isTaken(draft: Draft, revision: bigint, signal: AbortSignal): Promise<boolean> {
+  const { tenant, name } = draft.request;
+  return revision === 0n && (await releaseOf({ tenant, name }, signal)) !== undefined;
+}
+
+/** isMovedAlone reports whether nobody but the registry changed the script: it moves a candidate from step to step. */
+async function isMovedAlone(draft: Draft, signal: AbortSignal): Promise<boolean> {
+  const changes = await changesSince({ tenant: draft.request.tenant, name: draft.request.name }, draft, signal);
+  return draft.baseRevision > 0n && changes.length > 0 && changes.every(isBySystem);
 }
 
 export const isConflict = (f: Failure): boolean => f.kind === 'CONFLICT' && f.field === 'expected_revision';

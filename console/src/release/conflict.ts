@@ -81,7 +81,7 @@ async function baseOf(name: Name, draft: Draft, before: Release | undefined, sig
   }
 }
 
-async function changesSince(name: Name, draft: Draft, signal: AbortSignal): Promise<HistoryEntry[]> {
+export async function changesSince(name: Name, draft: Draft, signal: AbortSignal): Promise<HistoryEntry[]> {
   const { entries } = await registry().history({ ...name }, { signal });
   return entries.filter((e) => e.revision > draft.baseRevision);
 }

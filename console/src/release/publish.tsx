@@ -5,7 +5,7 @@ import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/re
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { Modal } from '~/ui/modal';
 import { Problem } from '~/ui/problem';
-import { check, isConflict, publish, type Checked } from './check';
+import { check, isConflict, isTaken, publish, type Checked } from './check';
 import { conflictOf, releaseOf, type Conflict } from './conflict';
 import { ConflictView } from './conflictview';
 import { Verdict } from './verdict';
@@ -26,12 +26,18 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
   const conflict = useSignal<Conflict>();
   const failure = useSignal<Failure>();
 
-  // Not awaited: a task that waits would hold up the page.
-  const clash = $(async (signal: AbortSignal) => {
+  const load = $(async (signal: AbortSignal) => {
     try {
-      conflict.value = await conflictOf(draft, before.value, signal);
+      const answer = await check(draft, signal);
+      if (answer.conflict) {
+        conflict.value = await conflictOf(draft, before.value, signal);
+      } else {
+        checked.value = answer;
+      }
     } catch (e) {
-      failure.value = failureOf(e);
+      if (!signal.aborted) {
+        failure.value = failureOf(e);
+      }
     }
   });
 
@@ -42,15 +48,8 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
     }
     const abort = new AbortController();
     cleanup(() => abort.abort());
-    const load = async () => {
-      try {
-        const answer = await check(draft, { note: '', liftHold: false, force: false, dryRun: true }, abort.signal);
-        await (answer.conflict ? clash(abort.signal) : (checked.value = answer));
-      } catch (e) {
-        failure.value = failureOf(e);
-      }
-    };
-    void load();
+    // Not awaited: a task that waits would hold up the page.
+    void load(abort.signal);
   });
 
   const finish = $(async (response: PublishResponse) => {
@@ -70,7 +69,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
           }}
         />
       ) : (
-        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => clash(AbortSignal.timeout(30_000))} />
+        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
       )}
       <Problem failure={failure.value} />
     </Modal>
@@ -90,9 +89,7 @@ function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
     const { tenant, name } = draft.request;
     releaseOf({ tenant, name }, abort.signal).then(
       (release) => {
-        if (release?.revision === revision) {
-          before.value = noSerialize(release);
-        }
+        before.value = release?.revision === revision ? noSerialize(release) : undefined;
       },
       () => {
         // The dialog asks about the rollout then.
@@ -107,7 +104,7 @@ interface FormProps {
   checked: Checked | undefined;
   open: Signal<boolean>;
   onPublished$: QRL<(response: PublishResponse) => void>;
-  onConflict$: QRL<() => void>;
+  onConflict$: QRL<() => Promise<void>>;
 }
 
 const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$, onConflict$ }) => {
@@ -118,6 +115,12 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
   const failure = useSignal<Failure>();
   const requestId = useSignal('');
 
+  useTask$(({ track }) => {
+    track(() => open.value);
+    failure.value = undefined;
+    requestId.value = '';
+  });
+
   const submit = $(async () => {
     if (busy.value) {
       return;
@@ -125,8 +128,12 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     busy.value = true;
     failure.value = undefined;
     requestId.value ||= newRequest();
-    const options = { note: note.value.trim(), liftHold: liftHold.value, force: force.value, dryRun: false, requestId: requestId.value };
+    const options = { revision: checked!.revision, note: note.value.trim(), liftHold: liftHold.value, force: force.value, dryRun: false, requestId: requestId.value };
     try {
+      if (await isTaken(draft, options.revision, AbortSignal.timeout(30_000))) {
+        await onConflict$();
+        return;
+      }
       await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
     } catch (e) {
       const f = failureOf(e);
@@ -136,6 +143,7 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
       failure.value = f;
       if (isConflict(f)) {
         await onConflict$();
+        failure.value = { ...f, field: '', message: 'The script moved on while you wrote. It was checked again: publish it now.' };
       }
     } finally {
       busy.value = false;

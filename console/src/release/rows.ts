@@ -25,7 +25,7 @@ export function rowsOf(a: string[], b: string[], edits: Edit[], context = 3): Ro
     same(rows, a, e.aTo, shown, e.bTo - e.aTo);
   }
   gap(rows, a.length - shown);
-  return withoutEnd(rows, a, b);
+  return rows;
 }
 
 function same(rows: Row[], a: string[], from: number, to: number, shift: number): void {
@@ -38,12 +38,6 @@ function gap(rows: Row[], lines: number): void {
   if (lines > 0) {
     rows.push({ kind: 'gap', text: lines === 1 ? '1 line that is the same' : `${lines.toLocaleString()} lines that are the same` });
   }
-}
-
-/** withoutEnd leaves out the empty line behind the last line's end, if both texts have it. */
-function withoutEnd(rows: Row[], a: string[], b: string[]): Row[] {
-  const last = rows.at(-1);
-  return last?.kind === 'same' && last.a === a.length && last.b === b.length && last.text === '' ? rows.slice(0, -1) : rows;
 }
 
 export const clip = (text: string): string =>

@@ -16,8 +16,9 @@ const firstRows = 1500;
 export const DiffView = component$<Props>(({ before, after, label, split }) => {
   const most = useSignal(firstRows);
   const rows = useComputed$(() => {
-    const a = linesOf(before);
-    const b = linesOf(after);
+    // The end of the last line is no line of its own, unless only one of the texts has it.
+    const ended = [before, after].every((text) => text === '' || text.endsWith('\n'));
+    const [a, b] = [before, after].map((text) => (text ? linesOf(ended ? text.slice(0, -1) : text) : [])) as [string[], string[]];
     return rowsOf(a, b, diff(a, b));
   });
   const shown = rows.value.slice(0, most.value);

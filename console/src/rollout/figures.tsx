@@ -1,5 +1,7 @@
 import { component$ } from '@builder.io/qwik';
 import type { RolloutCalls, WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
+import type { Plan } from '~/gen/proto/script/v1/script_pb';
+import { planOf } from './steps';
 import { count, duration } from '~/ui/number';
 
 /** Figures compares the calls of the candidate with those of the active version. */
@@ -12,35 +14,38 @@ export const Figures = component$(({ message }: { message: WatchRolloutResponse 
   return (
     <section class="card" aria-labelledby="figures">
       <h2 id="figures">Calls</h2>
-      <table class="plain">
-        <thead>
-          <tr><th scope="col">Version</th><th scope="col" class="number">Calls</th><th scope="col" class="number">Failed</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th></tr>
-        </thead>
-        <tbody>
-          {candidateCalls && activeCalls ? (
-            <>
-              <Line title={`${r.candidate!.version}, candidate`} calls={candidateCalls} />
-              <Line title={`${r.active!.number}, active`} calls={activeCalls} />
-            </>
-          ) : (
-            <tr>
-              <td>{String(r.candidate!.version)}, candidate</td>
-              <td class="number">{count(calls)}</td>
-              <td class="number">{share(failed, calls)}</td>
-              <td class="number faint">not compared</td>
-              <td class="number faint">not compared</td>
-            </tr>
-          )}
-        </tbody>
-      </table>
+      <div class="scroll">
+        <table class="plain">
+          <thead>
+            <tr><th scope="col">Version</th><th scope="col" class="number">Calls</th><th scope="col" class="number">Failed</th><th scope="col" class="number">p50</th><th scope="col" class="number">p99</th></tr>
+          </thead>
+          <tbody>
+            {candidateCalls && activeCalls ? (
+              <>
+                <Line title={`${r.candidate!.version}, candidate`} calls={candidateCalls} />
+                <Line title={`${r.active!.number}, active`} calls={activeCalls} />
+              </>
+            ) : (
+              <tr>
+                <td>{String(r.candidate!.version)}, candidate</td>
+                <td class="number">{count(calls)}</td>
+                <td class="number">{share(failed, calls)}</td>
+                <td class="number faint" colSpan={2}>not compared</td>
+              </tr>
+            )}
+          </tbody>
+        </table>
+      </div>
       <p class="faint">
         {candidateCalls
           ? 'Both count from the start of the step: the candidate on the agents of the step, the active version on all others.'
-          : 'Counted since the attempt began. A plan with maxErrorIncrease or maxLatencyIncrease also counts the active version in the same step.'}
+          : `Counted since the attempt began. ${compares(planOf(r)) ? '' : 'A plan with maxErrorIncrease or maxLatencyIncrease also counts the active version in the same step.'}`}
       </p>
     </section>
   );
 });
+
+const compares = (plan: Plan | undefined): boolean => plan?.maxErrorIncrease !== undefined || plan?.maxLatencyIncrease !== undefined;
 
 const Line = ({ title, calls: c }: { title: string; calls: RolloutCalls }) => (
   <tr>

@@ -24,7 +24,7 @@ export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; 
     navigate(hrefWith(url.value!, { by: select.value || undefined, group: undefined, from: undefined }), { replaceState: true, scroll: false }),
   );
   const options = [...new Set([...(by ? [by] : []), ...labels.value])].sort();
-  return options.length > 0 ? (
+  return labels.value.length > 0 ? (
     <label class="inline">
       Group by{' '}
       <select onChange$={choose}>

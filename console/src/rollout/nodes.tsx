@@ -56,12 +56,12 @@ const Legend = ({ message: m, url }: Props) => (
   </ul>
 );
 
-/** Cells are the agents one by one. The arrow keys go from one to the next. */
+/** Cells are the agents one by one. The arrow keys go to the one beside. */
 const Cells = component$<Props>(({ message: m, url }) => {
   const selected = useSignal('');
   const { offset } = choiceOf(url.value);
   const move = $((event: KeyboardEvent, list: HTMLElement) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (by) {
       const all = [...list.querySelectorAll('button')];
       const next = all[all.indexOf(document.activeElement as HTMLButtonElement) + by];

@@ -1,5 +1,6 @@
 import { $, component$, Slot, useSignal, type QRL, type Signal } from '@builder.io/qwik';
 import { failureOf, text } from '~/api/failure';
+import { fieldsOf } from './form';
 import { Modal } from './modal';
 
 interface Props {
@@ -18,20 +19,21 @@ interface Props {
 
 /** Confirm asks before something happens. What it does stands in its slot. */
 export const Confirm = component$<Props>(({ open, title, action, danger, reason, typed, onConfirm$ }) => {
-  const why = useSignal('');
   const name = useSignal('');
   const error = useSignal('');
   const busy = useSignal(false);
 
-  const submit = $(async () => {
-    if (busy.value) {
+  const submit = $(async (_: Event, form: HTMLFormElement) => {
+    const { reason: why = '', name: written } = fieldsOf(form);
+    if (busy.value || (typed !== undefined && written !== typed)) {
       return;
     }
     busy.value = true;
     error.value = '';
     try {
-      await onConfirm$(why.value.trim());
-      why.value = name.value = '';
+      await onConfirm$(why);
+      form.reset();
+      name.value = '';
       open.value = false;
     } catch (e) {
       error.value = text(failureOf(e));
@@ -47,13 +49,13 @@ export const Confirm = component$<Props>(({ open, title, action, danger, reason,
         {reason && (
           <label>
             Reason
-            <input bind:value={why} required maxLength={1000} autocomplete="off" autoFocus />
+            <input name="reason" required maxLength={1000} autocomplete="off" autoFocus />
           </label>
         )}
         {typed && (
           <label>
             Type <code>{typed}</code> to confirm
-            <input bind:value={name} autocomplete="off" spellcheck={false} />
+            <input name="name" onInput$={(_, input) => (name.value = input.value)} autocomplete="off" spellcheck={false} />
           </label>
         )}
         {error.value && <p class="error" role="alert">{error.value}</p>}

@@ -1,6 +1,9 @@
 import { $, component$, Slot, useSignal, useTask$, type Signal } from '@builder.io/qwik';
 
-/** Modal is a dialog that open shows. Escape closes it, and the browser keeps the focus in it. */
+/**
+ * Modal is a dialog that open shows. Escape closes it, and the browser keeps the focus in it. What is in it stays in the page:
+ * the browser looks for autofocus when the dialog opens.
+ */
 export const Modal = component$(({ open, title, wide }: { open: Signal<boolean>; title: string; wide?: boolean }) => {
   const dialog = useSignal<HTMLDialogElement>();
 
@@ -16,15 +19,11 @@ export const Modal = component$(({ open, title, wide }: { open: Signal<boolean>;
 
   return (
     <dialog ref={dialog} class={{ modal: true, wide }} aria-label={title} onClose$={$(() => (open.value = false))}>
-      {open.value && (
-        <>
-          <header>
-            <h2>{title}</h2>
-            <button type="button" class="plain" aria-label="Close" onClick$={() => (open.value = false)}>✕</button>
-          </header>
-          <Slot />
-        </>
-      )}
+      <header>
+        <h2>{title}</h2>
+        <button type="button" class="plain" aria-label="Close" onClick$={() => (open.value = false)}>✕</button>
+      </header>
+      <Slot />
     </dialog>
   );
 });

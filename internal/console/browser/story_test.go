@@ -30,6 +30,7 @@ func TestStory(t *testing.T) {
 
 	// Write.
 	p.Click("link", "New script")
+	p.See("Begin with")
 	p.Fill("Tenant", "acme")
 	p.Fill("Name", "route")
 	p.Click("button", "Write it")

@@ -1,10 +1,10 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
 import { session, signIn, type Session } from '~/api/session';
+import { fieldsOf } from '~/ui/form';
 
 export default component$(() => {
   const ways = useSignal<Session>();
-  const secret = useSignal('');
   const kind = useSignal<'token' | 'code'>('token');
   const error = useSignal('');
   const busy = useSignal(false);
@@ -19,9 +19,10 @@ export default component$(() => {
     }
   });
 
-  const submit = $(async () => {
+  const submit = $(async (_: Event, form: HTMLFormElement) => {
+    const { secret = '', kind: way = 'token' } = fieldsOf(form);
     busy.value = true;
-    error.value = await signIn({ [kind.value]: secret.value });
+    error.value = await signIn({ [way]: secret });
     busy.value = false;
     if (!error.value) {
       location.assign(next());
@@ -40,12 +41,12 @@ export default component$(() => {
         {ways.value?.code && (
           <fieldset class="choice">
             <legend>Sign in with</legend>
-            <label><input type="radio" name="kind" checked={kind.value === 'code'} onChange$={() => (kind.value = 'code')} /> a code</label>
-            <label><input type="radio" name="kind" checked={kind.value === 'token'} onChange$={() => (kind.value = 'token')} /> a token</label>
+            <label><input type="radio" name="kind" value="code" checked={kind.value === 'code'} onChange$={() => (kind.value = 'code')} /> a code</label>
+            <label><input type="radio" name="kind" value="token" checked={kind.value === 'token'} onChange$={() => (kind.value = 'token')} /> a token</label>
           </fieldset>
         )}
         <label for="secret">{kind.value === 'code' ? 'The code that the console printed when it started' : 'Your token for the registry'}</label>
-        <input id="secret" type="password" autocomplete="off" required bind:value={secret} />
+        <input id="secret" type="password" name="secret" autocomplete="off" required />
         <button type="submit" class="primary" disabled={busy.value}>Sign in</button>
         <p role="alert" class="error" hidden={!error.value}>{error.value}</p>
       </form>

@@ -9,6 +9,7 @@ import { PublishRequestSchema, type ScriptStatus } from '~/gen/proto/registry/v1
 import { SettingsSchema } from '~/gen/proto/script/v1/script_pb';
 import { nameOf } from '~/script/name';
 import { useUrl } from '~/shell/url';
+import { fieldsOf } from '~/ui/form';
 
 const label = '[a-z0-9]([a-z0-9\\-]{0,61}[a-z0-9])?';
 
@@ -30,8 +31,11 @@ export default component$(() => {
     { strategy: 'document-ready' },
   );
 
-  const write = $(() => {
-    const t = templates.find((t) => t.id === template.value)!;
+  const write = $((_: Event, form: HTMLFormElement) => {
+    const fields = fieldsOf(form);
+    tenant.value = fields['tenant'] ?? '';
+    name.value = fields['name'] ?? '';
+    const t = templates.find((t) => t.id === fields['template']) ?? templates[0]!;
     const settings = create(SettingsSchema, { config: bytesOf(t.config), library: t.library ?? false });
     opened.value = begin(
       create(PublishRequestSchema, { tenant: tenant.value, name: name.value, source: bytesOf(fill(t, name.value)), engine: t.engine, entrypoint: t.entrypoint, enabled: true, pin: 0n, settings }),
@@ -55,12 +59,12 @@ export default component$(() => {
       <form class="card narrow" preventdefault:submit onSubmit$={write}>
         <label class="field">
           Tenant
-          <input bind:value={tenant} required pattern={label} maxLength={63} placeholder="acme" autocomplete="off" spellcheck={false} />
+          <input name="tenant" value={tenant.value} required pattern={label} maxLength={63} placeholder="acme" autocomplete="off" spellcheck={false} />
           <span class="faint">Who the script belongs to.</span>
         </label>
         <label class="field">
           Name
-          <input bind:value={name} required pattern={label} maxLength={63} placeholder="route" autocomplete="off" spellcheck={false} />
+          <input name="name" value={name.value} required pattern={label} maxLength={63} placeholder="route" autocomplete="off" spellcheck={false} />
           <span class="faint">Lower-case letters, digits and hyphens. Callers use it, and it cannot change.</span>
         </label>
         <fieldset>

@@ -10,7 +10,7 @@ import { planOf } from '~/rollout/steps';
 import { Stepper } from '~/rollout/stepper';
 import { Tests } from '~/rollout/tests';
 import { useRollout } from '~/rollout/watch';
-import { failedOf, Header } from '~/script/header';
+import { Header } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useRecord } from '~/script/record';
 import { useUrl } from '~/shell/url';
@@ -38,10 +38,10 @@ export default component$(() => {
             <Stepper status={status.value} />
             <div>
               <Tests status={status.value} />
-              <Figures message={message.value!} />
+              {(candidate.step > 0 || candidate.calls > 0n) && <Figures message={message.value!} />}
             </div>
           </div>
-          {!failedOf(candidate) && planOf(release)?.steps[candidate.step - 1]?.shadow && <Shadow name={name} calls={status.value.trials?.shadow} />}
+          {planOf(release)?.steps[candidate.step - 1]?.shadow && <Shadow name={name} calls={status.value.trials?.shadow} />}
         </>
       )}
       {status.value && !candidate && !release?.deleted && <Idle status={status.value} history={history} />}

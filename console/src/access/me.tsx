@@ -1,0 +1,104 @@
+import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { registry } from '~/api/client';
+import { failureOf, type Failure } from '~/api/failure';
+import type { CallerGrant, CheckResponse, RegistryPart } from '~/gen/proto/registry/v1/registry_pb';
+import { connecting, poll, type Live } from '~/live/follow';
+import { Freshness } from '~/live/freshness';
+import { plain, plainLines } from '~/ui/plain';
+import { Problem } from '~/ui/problem';
+import { milliseconds, Time } from '~/ui/time';
+
+const pause = 10_000;
+const skewed = 5000; // milliseconds between clocks that matter
+
+/** Me says who the person is to the registry, and how the registry is. */
+export const Me = component$(() => {
+  const check = useSignal<CheckResponse>();
+  const skew = useSignal(0);
+  const failure = useSignal<Failure>();
+  const live = useSignal<Live>(connecting());
+
+  // eslint-disable-next-line qwik/no-use-visible-task
+  useVisibleTask$(
+    ({ cleanup }) => {
+      const abort = new AbortController();
+      cleanup(() => abort.abort());
+      void poll(abort.signal, live, pause, async (signal) => {
+        try {
+          const answer = await registry().check({}, { signal });
+          check.value = answer;
+          skew.value = (milliseconds(answer.now) ?? Date.now()) - Date.now();
+          failure.value = undefined;
+        } catch (error) {
+          failure.value = failureOf(error);
+          throw error;
+        }
+      });
+    },
+    { strategy: 'document-ready' },
+  );
+
+  const c = check.value;
+  return (
+    <>
+      <div class="head">
+        <h1>Access</h1>
+        <Freshness live={live.value} />
+      </div>
+      <Problem failure={failure.value} />
+      <div class="columns">
+        <section class="card tall" aria-labelledby="me">
+          <h2 id="me">Who you are</h2>
+          {c && (
+            <>
+              <dl class="facts">
+                <dt>Name</dt><dd>{plain(c.caller)}</dd>
+                <dt>Signed in until</dt><dd>{c.expires ? <Time at={c.expires} /> : 'your token or certificate does not end'}</dd>
+              </dl>
+              <h3>What you may do</h3>
+              <Grants grants={c.grants} />
+              <p class="faint">The access policy of the registry decides this. Whoever may publish, release or administer may read, too.</p>
+            </>
+          )}
+        </section>
+        <section class="card tall" aria-labelledby="registry">
+          <h2 id="registry">The registry</h2>
+          {c && (
+            <>
+              <dl class="facts">
+                <dt>Software</dt><dd>{plain(c.software)}</dd>
+                <dt>Its clock</dt>
+                <dd><Time at={c.now} />{Math.abs(skew.value) > skewed && <span class="warn"> differs from yours by {Math.round(Math.abs(skew.value) / 1000)} s</span>}</dd>
+              </dl>
+              <h3>What it needs</h3>
+              <ul class="bare">{c.parts.map((p) => <Part key={p.name} part={p} />)}</ul>
+              {c.parts.length === 0 && <p class="faint">It does not say.</p>}
+            </>
+          )}
+        </section>
+      </div>
+    </>
+  );
+});
+
+const Part = ({ part: p }: { part: RegistryPart }) => (
+  <li>
+    <span class={['tag', p.fault ? 'bad' : 'good']}>{p.fault ? 'faulty' : 'works'}</span> {plain(p.name)}
+    {p.fault && <p class="bad">{plainLines(p.fault)}</p>}
+  </li>
+);
+
+/** Grants are roles with the tenants that they are for. */
+export const Grants = ({ grants }: { grants: CallerGrant[] }) =>
+  grants.length === 0 ? (
+    <span class="faint">nothing</span>
+  ) : (
+    <ul class="bare">
+      {grants.map((g, i) => (
+        <li key={i}>
+          {g.roles.map((r) => <><span class={['tag', r === 'admin' ? 'accent' : '']}>{plain(r)}</span>{' '}</>)}
+          for {g.tenants.length > 0 ? g.tenants.map(plain).join(', ') : 'all tenants'}
+        </li>
+      ))}
+    </ul>
+  );

@@ -1,0 +1,19 @@
+import { bytes } from '~/ui/number';
+import { plainLines } from '~/ui/plain';
+import { contentOf, pretty } from './content';
+
+/** Shown is the content of a value, laid out for reading. */
+export const Shown = ({ content }: { content: Uint8Array }) => {
+  const c = contentOf(content);
+  if (content.length === 0) {
+    return <p class="faint">The content is empty.</p>;
+  }
+  return c.kind === 'binary' ? (
+    <>
+      <p class="faint">The content is no text. These are the first of {bytes(content.length)}:</p>
+      <pre class="wrap" tabIndex={0} aria-label="Content">{c.head}</pre>
+    </>
+  ) : (
+    <pre class="wrap" tabIndex={0} aria-label="Content">{plainLines(c.kind === 'json' ? pretty(c.text) : c.text)}</pre>
+  );
+};
