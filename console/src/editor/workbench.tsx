@@ -77,6 +77,21 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     }
   });
 
+  /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
+  const catchUp = $(async (what: string) => {
+    const before = bench.draft.value;
+    try {
+      const { tenant, name } = bench.base.value;
+      const now = await open({ tenant, name });
+      if (bench.draft.value === before) {
+        await take(now);
+        said.value = `${what} You see it now.`;
+      }
+    } catch (e) {
+      said.value = text(failureOf(e));
+    }
+  });
+
   const onPublished = $(async (r: PublishResponse) => {
     const { request } = bench.draft.value;
     if (isNew(bench.draft.value)) {
@@ -116,9 +131,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
       seen.value = now;
       draft.value = { ...draft.value, baseRevision: now.revision };
     } else if (!draft.value.dirty && !now.deleted) {
-      const what = story(seen.value, now);
       // Not awaited: a task that waits would hold up the page.
-      void reload().then(() => (said.value = `${what} You see it now.`));
+      void catchUp(story(seen.value, now));
     }
   });
 
