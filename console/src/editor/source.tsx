@@ -2,7 +2,6 @@ import { $, component$, useSignal, useTask$ } from '@builder.io/qwik';
 import { bytes } from '~/ui/number';
 import { bytesOf, change, changeSettings, settingsOf, textOf, useBench } from './bench';
 import { CodeEditor } from './code';
-import { Problems } from './problems';
 import type { Language } from './view';
 
 /** SourceView edits the source of the draft: text, a file, or the name of an artifact. */
@@ -13,12 +12,7 @@ export const SourceView = component$(() => {
   if (settings.artifact) {
     return <ArtifactView />;
   }
-  return (
-    <>
-      {isBinary(request.engine, request.source) ? <FileView /> : <TextView />}
-      <Problems />
-    </>
-  );
+  return isBinary(request.engine, request.source) ? <FileView /> : <TextView />;
 });
 
 const TextView = component$(() => {
@@ -95,17 +89,14 @@ const ArtifactView = component$(() => {
   const bench = useBench();
   const settings = settingsOf(bench.draft.value.request);
   return (
-    <>
-      <div class="card">
-        <h2>An artifact</h2>
-        <p>The registry fetches the source of this script from a registry of images. Publish another digest to change it.</p>
-        <label class="field">
-          Artifact
-          <input class="mono" value={settings.artifact} onChange$={(_, input) => changeSettings(bench, { artifact: input.value.trim() })} spellcheck={false} autocomplete="off" />
-        </label>
-      </div>
-      <Problems />
-    </>
+    <div class="card">
+      <h2>An artifact</h2>
+      <p>The registry fetches the source of this script from a registry of images. Publish another digest to change it.</p>
+      <label class="field">
+        Artifact
+        <input class="mono" value={settings.artifact} onChange$={(_, input) => changeSettings(bench, { artifact: input.value.trim() })} spellcheck={false} autocomplete="off" />
+      </label>
+    </div>
   );
 });
 

@@ -117,6 +117,7 @@ function extensions(o: Options): Extension {
     lineNumbers(),
     lintGutter(),
     marks,
+    overwrite,
     highlightSpecialChars(),
     history(),
     drawSelection(),
@@ -138,6 +139,25 @@ function extensions(o: Options): Extension {
     theme,
   ];
 }
+
+/**
+ * overwrite takes what is typed over a selection. Else Chrome changes the page itself, and keeps the look of what was there with
+ * inline styles, which the policy of the page refuses.
+ */
+const overwrite = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const text = event.data;
+    const { from, to } = view.state.selection.main;
+    if (event.inputType !== 'insertText' || !text || from === to || view.composing || view.state.readOnly) {
+      return false;
+    }
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true });
+    if (!view.state.facet(EditorView.inputHandler).some((take) => take(view, from, to, text, insert))) {
+      view.dispatch(insert());
+    }
+    return true;
+  },
+});
 
 /** whenShown waits until the page has rendered: an editor in a hidden tab takes no focus. */
 const whenShown = (go: () => void) => requestAnimationFrame(() => requestAnimationFrame(go));

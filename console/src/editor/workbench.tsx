@@ -16,6 +16,7 @@ import { check, unchecked } from './check';
 import { keep, forget } from './kept';
 import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
+import { Problems } from './problems';
 import { SourceView } from './source';
 import { Tabs } from './tabs';
 
@@ -208,6 +209,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
           <div {...panel('tests')}>{bench.view.value === 'tests' && <TestsForm />}</div>
           <div {...panel('rollout')}>{bench.view.value === 'rollout' && <RolloutForm />}</div>
           <div {...panel('yaml')}>{bench.view.value === 'yaml' && <YamlView />}</div>
+          <Problems />
         </div>
         <TryPanel run={run} />
       </div>
