@@ -33,7 +33,8 @@ type thief struct {
 	subjects wire.Subjects
 	fleet    string
 	answers  chan *eventv1.Answer
-	seen     chan *nats.Msg // queries and their content
+	seen     chan *nats.Msg  // queries and their content
+	known    map[string]bool // ids of queries that the registry has sent
 }
 
 func (s *stack) thief() *thief {
@@ -43,7 +44,7 @@ func (s *stack) thief() *thief {
 		s.t.Fatal(err)
 	}
 	v := &thief{stack: s, conn: s.natsConn(), subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, fleet: strings.TrimSpace(string(fleet)),
-		answers: make(chan *eventv1.Answer, 100), seen: make(chan *nats.Msg, 100)}
+		answers: make(chan *eventv1.Answer, 100), seen: make(chan *nats.Msg, 100), known: map[string]bool{}}
 	for subject, take := range map[string]func(*nats.Msg){
 		v.subjects.AllAnswers(): func(msg *nats.Msg) {
 			var m eventv1.Answer
@@ -137,11 +138,18 @@ func (v *thief) genuine(ctx context.Context) (recorded []*nats.Msg, id, incarnat
 	}
 	for {
 		msg := <-v.seen
-		recorded = append(recorded, msg)
 		var q eventv1.Query
-		if _, err := seal.TrustEverything().Open(msg.Data, &q); err == nil && q.GetTry() != nil {
-			v.next(q.GetId())
-			return recorded, q.GetId(), q.GetTry().GetIncarnation()
+		var c eventv1.QueryContent
+		_, notQuery := seal.TrustEverything().Open(msg.Data, &q)
+		_, _ = seal.TrustEverything().Open(msg.Data, &c)
+		if id = q.GetId() + c.GetId(); v.known[id] || strings.HasPrefix(id, "forged") {
+			continue // what the thief has sent
+		}
+		recorded = append(recorded, msg)
+		if notQuery == nil && q.GetTry() != nil {
+			v.known[id] = true
+			v.next(id)
+			return recorded, id, q.GetTry().GetIncarnation()
 		}
 	}
 }

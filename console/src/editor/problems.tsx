@@ -23,7 +23,7 @@ export const Problems = component$(() => {
       <ul>
         {problems.map((p, i) => (
           <li key={i}>
-            <span class={['tag', p.severity === 'error' ? 'bad' : 'warn']}>{p.severity}</span>
+            <span class={['tag', p.severity === 'error' ? 'bad' : 'warn']}>{p.severity}</span>{' '}
             <button type="button" class="link" onClick$={() => go(p)}>
               {where(p)}{p.message}
             </button>

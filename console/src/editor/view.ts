@@ -132,7 +132,7 @@ function extensions(o: Options): Extension {
     EditorView.contentAttributes.of({ 'aria-label': o.label }),
     EditorState.readOnly.of(o.readOnly),
     languageOf(o.language),
-    completion ? autocompletion({ override: [completion] }) : [],
+    completion ? autocompletion({ override: [completion], icons: false }) : [],
     // Tab indents. Escape, then Tab leaves: CodeMirror sees to that.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     theme,

@@ -156,11 +156,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
           field.dispatchEvent(new Event('change', { bubbles: true }));
         }
-        if (event.key === 's') {
-          publishing.value = true;
-        } else {
-          run.value++;
-        }
+        const wish = event.key === 's' ? () => (publishing.value = true) : () => run.value++;
+        setTimeout(wish);
       };
       // The dialog closes at the moment that it tells of what it published: nothing may be rendered between the two.
       void onPublished.resolve();

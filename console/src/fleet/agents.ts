@@ -71,6 +71,9 @@ export function useAgents(url: Signal<URL | undefined>, seen: Window): Found {
         failure.value = undefined;
       } catch (error) {
         failure.value = failureOf(error);
+        if (failure.value.kind === 'DENIED') {
+          abort.abort();
+        }
         throw error;
       }
     });

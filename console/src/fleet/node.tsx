@@ -81,7 +81,7 @@ export const Failures = ({ agent: a }: { agent: AgentStatus }) =>
   a.failures.length === 0 ? null : (
     <section aria-labelledby="failures">
       <h2 id="failures">Failures</h2>
-      <div class="viewport">
+      <div class="viewport" tabIndex={0} role="region" aria-label="Releases that failed">
         <table>
           <thead><tr><th scope="col">Script</th><th scope="col">Line</th><th scope="col">Kind</th><th scope="col">Why</th><th scope="col">Revision</th></tr></thead>
           <tbody>{a.failures.map((f) => <Failed key={`${f.tenant}/${f.name}`} f={f} />)}</tbody>

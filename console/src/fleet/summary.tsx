@@ -1,6 +1,7 @@
 import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
+import { failureOf } from '~/api/failure';
 import { AgentState } from '~/gen/proto/registry/v1/registry_pb';
 import type { Freeze } from '~/gen/proto/script/v1/script_pb';
 import { connecting, poll, type Live } from '~/live/follow';
@@ -22,6 +23,7 @@ const pause = 5000;
 /** Summary says how the fleet is, in one line. */
 export const Summary = component$(() => {
   const totals = useSignal<Totals>();
+  const denied = useSignal(false);
   const live = useSignal<Live>(connecting());
 
   // eslint-disable-next-line qwik/no-use-visible-task
@@ -29,7 +31,14 @@ export const Summary = component$(() => {
     const abort = new AbortController();
     cleanup(() => abort.abort());
     void poll(abort.signal, live, pause, async (signal) => {
-      totals.value = await load(signal);
+      try {
+        totals.value = await load(signal);
+      } catch (error) {
+        if ((denied.value = failureOf(error).kind === 'DENIED')) {
+          abort.abort(); // The list below says so.
+        }
+        throw error;
+      }
     });
   }, { strategy: 'document-ready' });
 
@@ -46,7 +55,7 @@ export const Summary = component$(() => {
             <span>revision <b>{String(t.head)}</b></span>
           </>
         ) : (
-          <span class="faint">Counting agents…</span>
+          !denied.value && <span class="faint">Counting agents…</span>
         )}
       </p>
       {t?.freeze && !t.freeze.lifted && <Frozen freeze={t.freeze} />}

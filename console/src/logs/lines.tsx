@@ -63,7 +63,7 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
           {lines.slice(from, to).map((l) => (
             <li key={l.id}>
               <span class="at">{clock(l)}</span>
-              <span class={['at', tone(l.line.level)]}>{plain(l.line.level).padEnd(5)}</span>
+              <span class={['level', tone(l.line.level)]}>{plain(l.line.level).padEnd(5)}</span>
               <span class="at">{plain(l.agent)}</span>
               <span class="at">{plain(`${l.line.name}@${l.line.version}`)}</span>
               <button type="button" onClick$={() => show(l)}>{plain(l.line.message)}</button>

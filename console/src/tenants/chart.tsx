@@ -36,7 +36,7 @@ export const Figures = ({ bars }: { bars: Used[] }) => {
   return (
     <details>
       <summary>The figures as a table</summary>
-      <div class="viewport">
+      <div class="viewport" tabIndex={0} role="region" aria-label="Figures">
         <table>
           <thead>
             <tr><th scope="col">From</th><th scope="col" class="number">Calls</th><th scope="col" class="number">Errors</th><th scope="col" class="number">Processor time</th></tr>

@@ -60,7 +60,7 @@ const RequestForm = component$(({ json, fields }: { json: Signal<string>; fields
   const set = $((name: keyof Fields, text: string) => (json.value = withField(json.value, name, text)));
   return (
     <>
-      <div class="fields">
+      <div class="fields tight">
         <label class="field">
           Method
           <input value={fields.method} onChange$={(_, input) => set('method', input.value.trim().toUpperCase())} spellcheck={false} autocomplete="off" />

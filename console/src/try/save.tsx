@@ -4,31 +4,31 @@ import { bytesOf, changeSettings, settingsOf, useBench } from '~/editor/bench';
 import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import { TestSchema } from '~/gen/proto/script/v1/script_pb';
 import { freeName } from '~/manifest/tests';
+import { fieldsOf } from '~/ui/form';
 
 const testable = new Set(['SCRIPT', 'LIMIT', 'TIMEOUT']);
 
 /** SaveAsTest adds a call and what came of it to the tests of the draft. */
 export const SaveAsTest = component$(({ json, result }: { json: string; result: TryResult }) => {
   const bench = useBench();
-  const name = useSignal('');
   const saved = useSignal('');
-  const save = $(() => {
+  const save = $((_: Event, form: HTMLFormElement) => {
     const { tests } = settingsOf(bench.draft.value.request);
-    const free = freeName(tests, name.value.trim() || 'test');
+    const free = freeName(tests, fieldsOf(form).name || 'test');
     const expect = result.results[0] ?? new Uint8Array();
     const isNull = new TextDecoder().decode(expect) === 'null';
     changeSettings(bench, {
       tests: [...tests, create(TestSchema, { name: free, request: bytesOf(json), ...(result.error ? { error: result.error.kind } : { expect: isNull ? new Uint8Array() : expect }) })],
     });
     saved.value = free;
-    name.value = '';
+    form.reset();
   });
   if (result.truncated || (result.error && !testable.has(result.error.kind))) {
     return null;
   }
   return (
     <form class="tools" preventdefault:submit onSubmit$={save}>
-      <label>Name of the test <input bind:value={name} maxLength={128} placeholder="test" autocomplete="off" /></label>
+      <label>Name of the test <input name="name" maxLength={128} placeholder="test" autocomplete="off" /></label>
       <button type="submit">Save as test</button>
       {saved.value && <span role="status">{saved.value} is among the tests of the draft.</span>}
     </form>

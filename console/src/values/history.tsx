@@ -50,7 +50,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
   return (
     <section aria-labelledby="history">
       <h2 id="history">History</h2>
-      <div class="viewport">
+      <div class="viewport" tabIndex={0} role="region" aria-label="Changes">
         <table>
           <thead>
             <tr>

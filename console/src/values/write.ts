@@ -22,6 +22,11 @@ export async function read(tenant: string, key: string, version = 0n, signal?: A
   }
 }
 
+export async function exists(tenant: string, key: string): Promise<boolean> {
+  const { values } = await registry().listValues({ tenant, prefix: key, pageSize: 1 });
+  return values.some((v) => v.key === key && !v.deleted);
+}
+
 /** put writes the content if the value still has the revision. */
 export async function put(tenant: string, key: string, content: Uint8Array, note: string, expectedRevision: bigint): Promise<void> {
   await registry().putValue({ tenant, key, content, note, expectedRevision, author: await caller() });

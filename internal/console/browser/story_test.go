@@ -43,7 +43,7 @@ func TestStory(t *testing.T) {
 	p.See("The registry finds no problem.")
 
 	// Try.
-	p.Fill("Path", "/api/cart")
+	p.Fill("Path", "/about")
 	p.Click("button", "Run")
 	p.See(`"upstream": "web"`)
 	p.Fill("Name of the test", "everything goes to the web pool")

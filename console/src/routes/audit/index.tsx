@@ -26,7 +26,7 @@ export default component$(() => {
         <h1>Audit</h1>
         <div class="end"><Export filter={filter.value} /></div>
       </div>
-      <div class="tools">
+      <div class="tools pairs">
         <TenantChooser value={param(at, 'tenant')} any="all tenants" />
         <TextFilter label="Script" name="name" value={param(at, 'name')} placeholder="all of the tenant" />
         <ChoiceFilter label="From" name="hours" value={param(at, 'hours')} options={ages} />

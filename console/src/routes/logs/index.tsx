@@ -42,7 +42,7 @@ export default component$(() => {
         <h1>Logs</h1>
         {filter.value && <Freshness live={t.live.value} />}
       </div>
-      <div class="tools">
+      <div class="tools pairs">
         <TenantChooser value={param(at, 'tenant')} />
         <TextFilter label="Script" name="name" value={param(at, 'name')} placeholder="all of the tenant" />
         <TextFilter label="Agents" name="agents" value={param(at, 'agents')} placeholder="edge-*, node-7" />

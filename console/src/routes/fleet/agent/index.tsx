@@ -75,9 +75,9 @@ const Events = component$<{ agent: string }>(({ agent }) => {
   const looked = useSignal(0);
   const of = useComputed$(() => events.value?.filter((e) => e.subjects.includes(agent)) ?? []);
   return (
-    <section aria-labelledby="events">
+    <section>
       <div class="head">
-        <h2 id="events">Events</h2>
+        <h2>Events</h2>
         <Freshness live={live.value} />
       </div>
       <Problem failure={failure.value} />

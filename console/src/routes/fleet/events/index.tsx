@@ -27,7 +27,7 @@ export default component$(() => {
         <Freshness live={live.value} />
       </div>
       <Tabs at="events" />
-      <div class="tools">
+      <div class="tools pairs">
         <ChoiceFilter label="About" name="type" value={param(url.value, 'type')} options={[['', 'Everything'], ...types]} />
         <TenantChooser value={param(url.value, 'tenant')} any="all tenants" />
         {param(url.value, 'tenant') && <TextFilter label="Script" name="name" value={param(url.value, 'name')} placeholder="all of the tenant" />}
