@@ -1,4 +1,4 @@
-import { $, component$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
 import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
@@ -82,8 +82,9 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
 /** useBefore remembers the release that the draft began with: when somebody else has changed it, nobody can tell its rollout any more. */
 function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
   const before = useSignal<NoSerialize<Release>>();
+  const base = useComputed$(() => draft.baseRevision); // The draft changes with each key.
   useTask$(({ track, cleanup }) => {
-    const revision = track(() => draft.baseRevision);
+    const revision = track(() => base.value);
     if (revision === 0n || before.value?.revision === revision) {
       return;
     }
