@@ -128,9 +128,26 @@ func (v *thief) next(id string) *eventv1.Answer {
 	}
 }
 
+// connected waits until the registry has heard of all agents.
+func (s *stack) connected(ctx context.Context) {
+	s.t.Helper()
+	if !eventually(ctx, func() bool {
+		n := 0
+		for _, err := range s.registry.Agents(ctx, false) {
+			if err == nil {
+				n++
+			}
+		}
+		return n == agents
+	}) {
+		s.t.Fatal("agents are missing")
+	}
+}
+
 // genuine has the registry try a script on agent-1, and returns what travelled, and the incarnation of the agent.
 func (v *thief) genuine(ctx context.Context) (recorded []*nats.Msg, id, incarnation string) {
 	v.t.Helper()
+	v.connected(ctx)
 	found, err := v.registry.Try(ctx, registryclient.TryRequest{
 		Name: script.Name{Tenant: "acme", Script: "genuine"}, Source: []byte("function handle() return 'ran' end"), Agent: "agent-1", Calls: [][]json.RawMessage{nil},
 		Settings: &script.Settings{Spec: patient()},

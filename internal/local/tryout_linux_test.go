@@ -162,6 +162,7 @@ func TestTryEngines(t *testing.T) {
 	s := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
+	s.connected(ctx)
 	spec := patient()
 	for what, c := range map[string]struct {
 		engine string
