@@ -199,6 +199,7 @@ func TestTryHostile(t *testing.T) {
 	s := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 	defer cancel()
+	s.connected(ctx)
 	settings := &script.TenantSettings{Isolation: script.IsolationProcess, MemoryBytes: 128 << 20}
 	if _, _, err := s.registry.SetTenant(ctx, "shop", settings, registryclient.DataWrite{Author: "test"}); err != nil {
 		t.Fatal(err)
