@@ -54,6 +54,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
+  const theirs = useSignal('');
   const run = useSignal(0);
   const navigate = useNavigate();
   const name = `${opened.base.tenant}/${opened.base.name}`;
@@ -111,16 +112,23 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     const { draft } = bench;
     const news = newsOf(draft.value, seen.value, now);
     if (!now || busy || news === 'none' || isNew(draft.value)) {
+      theirs.value = '';
       return;
     }
     if (news === 'moved') {
       seen.value = now;
       draft.value = { ...draft.value, baseRevision: now.revision };
-    } else if (!draft.value.dirty && !now.deleted) {
-      const what = story(seen.value, now);
-      // Not awaited: a task that waits would hold up the page.
-      void reload().then(() => (said.value = `${what} You see it now.`));
+      return;
     }
+    // Not awaited: a task that waits would hold up the page.
+    void story(seen.value, now).then(async (what) => {
+      if (draft.value.dirty || now.deleted) {
+        theirs.value = what;
+        return;
+      }
+      await reload();
+      said.value = `${what} You see it now.`;
+    });
   });
 
   // eslint-disable-next-line qwik/no-use-visible-task
@@ -176,7 +184,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     <>
       <OwnerNotice />
       <KindNotice />
-      {changed && <ChangedNotice story={story(seen.value, release)} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
+      {changed && theirs.value && <ChangedNotice story={theirs.value} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
       <div class="tools state">
         <span role="status">
           {said.value && !draft.dirty ? said.value : isNew(draft) ? 'A new script. It is not published yet.' : draft.dirty ? `Version ${draft.baseVersion} with changes that are not published. They stay in this tab until you close it.` : `Version ${draft.baseVersion}.`}
