@@ -4,7 +4,8 @@ import { Head } from './shell/head';
 import './styles/global.css';
 
 export default component$(() => (
-  <QwikCityProvider>
+  // A transition would take the clicks while it lasts.
+  <QwikCityProvider viewTransition={false}>
     <Head />
     <body>
       <RouterOutlet />

@@ -67,16 +67,16 @@ func TestOtherSites(t *testing.T) {
 		"cross-site with referer": {"Sec-Fetch-Site", "cross-site", "Referer", f.URL(), "Content-Type", "application/proto"},
 	} {
 		for _, path := range []string{service + "Publish", "/session"} {
-			resp, text := f.send(browser, http.MethodPost, path, publish, headers...)
+			resp, text := f.send(browser, http.MethodPost, path, publish, headers...) //nolint:bodyclose // send closes it
 			if resp.StatusCode < 400 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s: POST %s: %s %s", name, path, resp.Status, text)
 			}
 		}
 	}
-	if resp, _ := f.send(browser, http.MethodDelete, "/session", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden {
+	if resp, _ := f.send(browser, http.MethodDelete, "/session", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden { //nolint:bodyclose // send closes it
 		t.Errorf("another site signs out: %s", resp.Status)
 	}
-	if resp, _ := f.send(browser, http.MethodOptions, service+"Publish", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"); resp.StatusCode < 400 {
+	if resp, _ := f.send(browser, http.MethodOptions, service+"Publish", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"); resp.StatusCode < 400 { //nolint:bodyclose // send closes it
 		t.Errorf("a preflight: %s", resp.Status)
 	}
 	for _, query := range []string{"", "?connect=v1&encoding=json&message=%7B%7D"} {
@@ -217,7 +217,9 @@ func TestPaths(t *testing.T) {
 		"/.git/config": 404, "/%00": 404, "/assets/secret/.token": 404, "/signin/index.html": 200,
 	} {
 		resp, text := f.send(browser, http.MethodGet, path, "")
-		if got := resp.StatusCode; got != want && !(want == 404 && (got == 301 || got == 307) && isLocal(resp.Header.Get("Location"))) {
+		got := resp.StatusCode
+		ledAway := want == 404 && (got == 301 || got == 307) && isLocal(resp.Header.Get("Location"))
+		if got != want && !ledAway {
 			t.Errorf("GET %s: %s %.100s", path, resp.Status, text)
 		}
 	}

@@ -7,6 +7,8 @@ export interface Session {
   code: boolean;
   /** The console signs people in with an OpenID provider. */
   oidc?: boolean;
+  /** Why the last way there failed. */
+  failure?: string;
 }
 
 export async function session(signal?: AbortSignal): Promise<Session> {

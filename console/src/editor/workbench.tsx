@@ -54,7 +54,9 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
+  // What somebody else did since the draft began, and the revision that it is about.
   const theirs = useSignal('');
+  const told = useSignal(0n);
   const run = useSignal(0);
   const navigate = useNavigate();
   const name = `${opened.base.tenant}/${opened.base.name}`;
@@ -74,6 +76,21 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     try {
       const { tenant, name } = bench.base.value;
       await take(await open({ tenant, name }, version));
+    } catch (e) {
+      said.value = text(failureOf(e));
+    }
+  });
+
+  /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
+  const catchUp = $(async (what: string) => {
+    const before = bench.draft.value;
+    try {
+      const { tenant, name } = bench.base.value;
+      const now = await open({ tenant, name });
+      if (bench.draft.value === before) {
+        await take(now);
+        said.value = `${what} You see it now.`;
+      }
     } catch (e) {
       said.value = text(failureOf(e));
     }
@@ -112,7 +129,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     const { draft } = bench;
     const news = newsOf(draft.value, seen.value, now);
     if (!now || busy || news === 'none' || isNew(draft.value)) {
-      theirs.value = '';
       return;
     }
     if (news === 'moved') {
@@ -120,14 +136,16 @@ export const Workbench = component$<Props>(({ opened, script }) => {
       draft.value = { ...draft.value, baseRevision: now.revision };
       return;
     }
+    if (told.value === now.revision) {
+      return;
+    }
+    told.value = now.revision;
     // Not awaited: a task that waits would hold up the page.
     void story(seen.value, now).then(async (what) => {
-      if (draft.value.dirty || now.deleted) {
-        theirs.value = what;
-        return;
+      if (!draft.value.dirty && !now.deleted) {
+        await catchUp(what);
       }
-      await reload();
-      said.value = `${what} You see it now.`;
+      theirs.value = what;
     });
   });
 

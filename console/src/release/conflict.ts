@@ -107,7 +107,7 @@ function settingsBetween(base: Edition | undefined, theirs: Edition, mine: Editi
   const found = differences(base?.settings ?? {}, theirs.settings, mine.settings);
   const ofRelease = (d: Difference) => d.path[0] === 'rollout' || d.path[0] === 'historyLimit';
   const known = base !== undefined && before !== undefined;
-  return found.map((d) => (!base || (!known && ofRelease(d))) && d.kind !== 'both' ? { ...d, kind: 'conflict' } : d);
+  return found.filter((d) => base || d.kind !== 'both').map((d) => (!base || (!known && ofRelease(d))) && d.kind !== 'both' ? { ...d, kind: 'conflict' } : d);
 }
 
 /** open says how many conflicts have no choice yet. */

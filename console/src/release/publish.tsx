@@ -1,8 +1,9 @@
-import { $, component$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
 import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
+import { fieldsOf } from '~/ui/form';
 import { Modal } from '~/ui/modal';
 import { Problem } from '~/ui/problem';
 import { check, isConflict, isTaken, publish, type Checked } from './check';
@@ -59,7 +60,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
 
   return (
     <Modal open={open} title={conflict.value ? 'Somebody else changed the script' : 'Publish'} wide>
-      {conflict.value ? (
+      {conflict.value && (
         <ConflictView
           conflict={conflict.value}
           onCancel$={() => { open.value = false; }}
@@ -68,9 +69,11 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
             await onMerged$(request, revision);
           }}
         />
-      ) : (
-        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
       )}
+      {/* It stays, so that the note is there when the person comes back from a conflict. */}
+      <div hidden={conflict.value !== undefined}>
+        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
+      </div>
       <Problem failure={failure.value} />
     </Modal>
   );
@@ -79,8 +82,9 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
 /** useBefore remembers the release that the draft began with: when somebody else has changed it, nobody can tell its rollout any more. */
 function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
   const before = useSignal<NoSerialize<Release>>();
+  const base = useComputed$(() => draft.baseRevision); // The draft changes with each key.
   useTask$(({ track, cleanup }) => {
-    const revision = track(() => draft.baseRevision);
+    const revision = track(() => base.value);
     if (revision === 0n || before.value?.revision === revision) {
       return;
     }
@@ -108,9 +112,6 @@ interface FormProps {
 }
 
 const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$, onConflict$ }) => {
-  const note = useSignal('');
-  const liftHold = useSignal(false);
-  const force = useSignal(false);
   const busy = useSignal(false);
   const failure = useSignal<Failure>();
   const requestId = useSignal('');
@@ -121,20 +122,22 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     requestId.value = '';
   });
 
-  const submit = $(async () => {
-    if (busy.value) {
+  const submit = $(async (_: Event, form: HTMLFormElement) => {
+    if (busy.value || !checked) {
       return;
     }
     busy.value = true;
     failure.value = undefined;
     requestId.value ||= newRequest();
-    const options = { revision: checked!.revision, note: note.value.trim(), liftHold: liftHold.value, force: force.value, dryRun: false, requestId: requestId.value };
+    const { note = '', hold, owner } = fieldsOf(form);
+    const options = { revision: checked.revision, note, liftHold: hold !== undefined, force: owner !== undefined, dryRun: false, requestId: requestId.value };
     try {
       if (await isTaken(draft, options.revision, AbortSignal.timeout(30_000))) {
         await onConflict$();
         return;
       }
       await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
+      form.reset();
     } catch (e) {
       const f = failureOf(e);
       if (f.kind) {
@@ -155,16 +158,16 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     <form preventdefault:submit onSubmit$={submit}>
       <label>
         What changes, and why?
-        <input bind:value={note} maxLength={500} autocomplete="off" autoFocus placeholder="Carts go to their own pool" />
+        <input name="note" maxLength={500} autocomplete="off" autoFocus placeholder="Carts go to their own pool" />
       </label>
       {release?.owner && (
         <label>
-          <input type="checkbox" bind:checked={force} /> Change it although {release.owner} owns it (needs the role admin)
+          <input type="checkbox" name="owner" /> Change it although {release.owner} owns it (needs the role admin)
         </label>
       )}
       {release?.hold && (
         <label>
-          <input type="checkbox" bind:checked={liftHold} /> Release the hold of {release.hold.author} (needs the role release)
+          <input type="checkbox" name="hold" /> Release the hold of {release.hold.author} (needs the role release)
         </label>
       )}
       <div class="verdict">{checked ? <Verdict checked={checked} /> : <p class="faint" role="status">The registry checks the draft…</p>}</div>

@@ -12,7 +12,7 @@ interface Props {
 
 /** Groups sums agents up by the value of a label. A group leads to its agents. */
 export const Groups = component$<Props>(({ message: m, url }) => (
-  <div class="viewport short">
+  <div class="viewport short" role="region" aria-label="Agents by a label" tabIndex={0}>
     <table>
       <thead>
         <tr>

@@ -45,7 +45,7 @@ const Waits = ({ status }: { status: ScriptStatus }) => {
   return (
     <dl class="facts waits">
       <dt>Waits for</dt>
-      <dd role="status">{c.paused || c.frozen || t?.why || (t?.waiting ? agentsText(t) : 'nothing: the next move is due')}</dd>
+      <dd><span role="status">{c.paused || c.frozen || t?.why || (t?.waiting ? agentsText(t) : 'nothing: the next move is due')}</span></dd>
       {t && t.waiting > 0 && (
         <>
           <dt>Agents</dt>

@@ -1,4 +1,4 @@
-import { useSignal, useTask$, type Signal } from '@builder.io/qwik';
+import { useComputed$, useSignal, useTask$, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import { failureOf, type Failure } from '~/api/failure';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
@@ -15,15 +15,17 @@ export interface Record {
   history: HistoryEntry[];
 }
 
-/** useRecord reads the record again whenever the status tells another revision. */
+/** useRecord reads the record again whenever the status tells another revision, and when the registry answers again. */
 export function useRecord(url: Signal<URL | undefined>, status: Signal<ScriptStatus | undefined>, live: Signal<Live>) {
   const record = useSignal<Record>();
   const failure = useSignal<Failure>();
+  // Computed, as the status changes far more often than these. A script that never was has no status.
+  const revision = useComputed$(() => status.value?.release?.revision);
+  const answers = useComputed$(() => live.value.state === 'live');
   useTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));
-    // A script that never was has no status.
-    const revision = track(() => status.value?.release?.revision ?? (live.value.state === 'live' ? 0n : undefined));
-    if (!name || revision === undefined) {
+    track(() => revision.value);
+    if (!track(() => answers.value) || !name) {
       return;
     }
     const abort = new AbortController();

@@ -51,7 +51,6 @@ function focus(e) {
   e.scrollIntoView({ block: 'nearest' });
   e.focus();
   if (e.select) e.select();
-  else getSelection().selectAllChildren(e);
   return true;
 }
 

@@ -91,7 +91,9 @@ func (b *Browser) Open(tb testing.TB) *Page {
 		}
 		end()
 	})
-	p.do(call(network.Enable, network.EnableParams{}), call(cdplog.Enable, cdp.Empty{}), call(runtime.Enable, cdp.Empty{}))
+	p.do(call(network.Enable, network.EnableParams{}), call(cdplog.Enable, cdp.Empty{}), call(runtime.Enable, cdp.Empty{}),
+		// So has each tab the focus, whichever is in front.
+		call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	return p
 }
 
@@ -102,7 +104,8 @@ func (p *Page) listen(event any) {
 	case *runtime.EventExceptionThrown:
 		p.errors = append(p.errors, (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
 	case *cdplog.EventEntryAdded:
-		if e.Entry.Level == cdplog.EntryLevelError {
+		// A request that fails is an answer like another: pages show it.
+		if e.Entry.Level == cdplog.EntryLevelError && e.Entry.Source != cdplog.EntrySourceNetwork {
 			p.errors = append(p.errors, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 		}
 	case *network.EventResponseReceived:
@@ -180,6 +183,7 @@ func (p *Page) Fill(name, text string) {
 	if text == "" {
 		p.Press(kb.Backspace)
 	}
+	p.Wait(fmt.Sprintf("the field %s with %q", name, text), fmt.Sprintf("%s; find('field', %s)?.value === %s", finder, quote(name), quote(text)))
 }
 
 // Replace replaces all text of the editor with the name.
@@ -187,6 +191,7 @@ func (p *Page) Replace(name, text string) {
 	p.tb.Helper()
 	p.Wait("an editor "+name, fmt.Sprintf("%s; focus(find('field', %s))", finder, quote(name)))
 	p.Press("a", chromedp.ModifierCtrl)
+	p.Press(kb.Backspace) // else the browser keeps the style of what it replaces, by an attribute that the policy forbids
 	p.do(call(input.InsertText, input.InsertTextParams{Text: text}))
 }
 

@@ -8,11 +8,14 @@ export default component$(() => {
   const kind = useSignal<'token' | 'code'>('token');
   const error = useSignal('');
   const busy = useSignal(false);
+  const to = useSignal('/');
 
   // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
+    to.value = next();
     try {
       ways.value = await session();
+      error.value = ways.value.failure ?? '';
       kind.value = ways.value.code ? 'code' : 'token';
     } catch {
       error.value = 'The console does not answer. Check that it runs.';
@@ -34,7 +37,7 @@ export default component$(() => {
       <h1>Scriptorium</h1>
       {ways.value?.oidc && (
         <p>
-          <a class="button primary" href="/session/oidc">Sign in with your organisation</a>
+          <a class="button primary" href={`/oidc/start?to=${encodeURIComponent(to.value)}`}>Sign in with your organisation</a>
         </p>
       )}
       <form preventdefault:submit onSubmit$={submit}>

@@ -7,7 +7,7 @@ import { Time } from '~/ui/time';
 export const Changes = component$(({ history }: { history: HistoryEntry[] }) => (
   <section aria-labelledby="changes">
     <h2 id="changes">Changes</h2>
-    <div class="viewport short">
+    <div class="viewport short" role="region" aria-label="Changes" tabIndex={0}>
       <table>
         <thead>
           <tr>

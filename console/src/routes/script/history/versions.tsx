@@ -36,7 +36,7 @@ export const Versions = component$<Props>(({ name, release, history, url }) => {
         <h2 id="versions">Versions</h2>
         <div class="end">{release.hold && <button type="button" onClick$={() => { releasing.value = true; }}>Release the hold…</button>}</div>
       </div>
-      <div class="viewport short">
+      <div class="viewport short" role="region" aria-label="Versions" tabIndex={0}>
         <table>
           <thead>
             <tr>
