@@ -83,11 +83,11 @@ export const Workbench = component$<Props>(({ opened, script }) => {
 
   /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
   const catchUp = $(async (what: string) => {
-    const before = bench.draft.value;
+    const before = bench.draft.value.request;
     try {
       const { tenant, name } = bench.base.value;
       const now = await open({ tenant, name });
-      if (bench.draft.value === before) {
+      if (bench.draft.value.request === before) {
         await take(now);
         said.value = `${what} You see it now.`;
       }
