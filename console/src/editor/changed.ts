@@ -40,8 +40,8 @@ export async function story(seen: Release | undefined, now: Release): Promise<st
 
 async function authorOf({ tenant, name, latest }: Release): Promise<string> {
   try {
-    const { release } = await registry().get({ tenant, name });
-    return release?.retained.find((v) => v.number === latest)?.author ?? '';
+    const { entries } = await registry().history({ tenant, name });
+    return entries.find((e) => e.change === 'publish' && (e.version === latest || e.candidate === latest))?.author ?? '';
   } catch {
     return '';
   }

@@ -142,7 +142,7 @@ function extensions(o: Options): Extension {
     highlightActiveLineGutter(),
     highlightSelectionMatches(),
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ 'aria-label': o.label }),
+    EditorView.contentAttributes.of({ 'aria-label': o.label, tabindex: '0' }),
     EditorState.readOnly.of(o.readOnly),
     languageOf(o.language),
     completion ? autocompletion({ override: [completion], icons: false }) : [],

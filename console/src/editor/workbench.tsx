@@ -68,6 +68,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     bench.broken.value = undefined;
     bench.written.value = '';
     bench.mark.value = undefined;
+    bench.check.value = unchecked;
     seen.value = o.release;
     bench.edition.value++;
   });
@@ -153,6 +154,10 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   useVisibleTask$(
     ({ track, cleanup }) => {
       const { request } = track(() => bench.draft.value);
+      // Who may not publish has been told, and can go on.
+      if (bench.check.value.failure?.kind === 'DENIED') {
+        return;
+      }
       const abort = new AbortController();
       const timer = setTimeout(async () => {
         bench.check.value = { ...bench.check.value, state: 'checking' };

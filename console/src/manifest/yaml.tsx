@@ -39,27 +39,30 @@ export const YamlView = component$(() => {
   );
 
   // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(({ track, cleanup }) => {
-    const now = track(() => typed.value);
-    if (now === undefined) {
-      return;
-    }
-    const abort = new AbortController();
-    const timer = setTimeout(async () => {
-      try {
-        problems.value = await parse(bench, now, abort.signal);
-        own.value = problems.value.length === 0 ? bench.draft.value.request : own.value;
-        failure.value = '';
-      } catch (error) {
-        const f = failureOf(error);
-        failure.value = f.canceled ? failure.value : textOfFailure(f);
+  useVisibleTask$(
+    ({ track, cleanup }) => {
+      const now = track(() => typed.value);
+      if (now === undefined) {
+        return;
       }
-    }, pause);
-    cleanup(() => {
-      clearTimeout(timer);
-      abort.abort();
-    });
-  });
+      const abort = new AbortController();
+      const timer = setTimeout(async () => {
+        try {
+          problems.value = await parse(bench, now, abort.signal);
+          own.value = problems.value.length === 0 ? bench.draft.value.request : own.value;
+          failure.value = '';
+        } catch (error) {
+          const f = failureOf(error);
+          failure.value = f.canceled ? failure.value : textOfFailure(f);
+        }
+      }, pause);
+      cleanup(() => {
+        clearTimeout(timer);
+        abort.abort();
+      });
+    },
+    { strategy: 'document-ready' },
+  );
 
   return (
     <>
