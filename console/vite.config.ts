@@ -2,9 +2,10 @@ import { qwikCity } from '@builder.io/qwik-city/vite';
 import { qwikVite } from '@builder.io/qwik/optimizer';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
+import { fixQwik } from './adapters/qwik';
 
 export default defineConfig({
-  plugins: [qwikCity(), qwikVite({ client: { outDir: 'dist/app' }, optimizerOptions: { inlineStylesUpToBytes: 0 } })],
+  plugins: [fixQwik(), qwikCity(), qwikVite({ client: { outDir: 'dist/app' }, optimizerOptions: { inlineStylesUpToBytes: 0 } })],
   resolve: {
     alias: {
       '~': fileURLToPath(new URL('src', import.meta.url)),
