@@ -56,8 +56,8 @@ func (d *diskStatus) tell(now time.Time) *eventv1.Disk {
 	if now.Sub(d.at) >= statEvery {
 		var is unix.Statfs_t
 		if err := unix.Statfs(d.agent.cfg.Dir, &is); err == nil {
-			block := uint64(is.Bsize) //nolint:gosec // a size
-			d.at, d.free, d.size = now, uint64(is.Bavail)*block, uint64(is.Blocks)*block
+			block := uint64(is.Bsize)                                                    //nolint:gosec // a size
+			d.at, d.free, d.size = now, uint64(is.Bavail)*block, uint64(is.Blocks)*block //nolint:unconvert // the type is another one on other systems
 		}
 	}
 	m := &eventv1.Disk{FreeBytes: d.free, SizeBytes: d.size, CorruptFiles: uint32(d.corrupt), UntrustedFiles: uint32(d.untrusted)} //nolint:gosec // files in a folder

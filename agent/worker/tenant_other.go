@@ -61,6 +61,7 @@ func (*tenant) serves() bool                 { return false }
 func (*tenant) profile(context.Context, profile.Spec, <-chan struct{}) (*Profile, error) {
 	return nil, nil
 }
+
 func (t *tenant) tryOut(ctx context.Context, _ *eventv1.TryScript) (*tryout.Answer, error) {
 	_, err := t.execute(ctx, nil, nil, nil, true)
 	return nil, err

@@ -31,7 +31,8 @@ func whole() manifest.Manifest {
 			},
 			Rollout: script.Plan{
 				Steps: []script.Step{
-					{Percent: 5, By: script.ByShadow}, {Percent: 10, By: script.ByKey, Pause: 10 * time.Minute},
+					{Percent: 5, By: script.ByShadow},
+					{Percent: 10, By: script.ByKey, Pause: 10 * time.Minute},
 					{Percent: 20, Approval: true, Gate: script.Gate{Kind: script.Prometheus, Source: "main", Query: "up{a=\"b\"}", Min: script.Bound{Set: true, Value: -0.5}, Max: script.Bound{Set: true}}},
 					{Selector: "rack=7,zone=a", Gate: script.Gate{Kind: script.Webhook, Source: "ci"}},
 				},

@@ -67,20 +67,20 @@ func TestOtherSites(t *testing.T) {
 		"cross-site with referer": {"Sec-Fetch-Site", "cross-site", "Referer", f.URL(), "Content-Type", "application/proto"},
 	} {
 		for _, path := range []string{service + "Publish", "/session"} {
-			resp, text := f.send(browser, http.MethodPost, path, publish, headers...)
+			resp, text := f.send(browser, http.MethodPost, path, publish, headers...) //nolint:bodyclose // send closes it
 			if resp.StatusCode < 400 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s: POST %s: %s %s", name, path, resp.Status, text)
 			}
 		}
 	}
-	if resp, _ := f.send(browser, http.MethodDelete, "/session", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden {
+	if resp, _ := f.send(browser, http.MethodDelete, "/session", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden { //nolint:bodyclose // send closes it
 		t.Errorf("another site signs out: %s", resp.Status)
 	}
-	if resp, _ := f.send(browser, http.MethodOptions, service+"Publish", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"); resp.StatusCode < 400 {
+	if resp, _ := f.send(browser, http.MethodOptions, service+"Publish", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"); resp.StatusCode < 400 { //nolint:bodyclose // send closes it
 		t.Errorf("a preflight: %s", resp.Status)
 	}
 	for _, query := range []string{"", "?connect=v1&encoding=json&message=%7B%7D"} {
-		if resp, _ := f.send(browser, http.MethodGet, service+"ListTenants"+query, ""); resp.StatusCode < 400 {
+		if resp, _ := f.send(browser, http.MethodGet, service+"ListTenants"+query, ""); resp.StatusCode < 400 { //nolint:bodyclose // send closes it
 			t.Errorf("GET of a method: %s", resp.Status)
 		}
 	}
@@ -89,7 +89,7 @@ func TestOtherSites(t *testing.T) {
 		t.Errorf("%v, %v: want no script", listed, err)
 	}
 	// A browser of our own page has these.
-	resp, text := f.send(browser, http.MethodPost, service+"List", "{}", "Origin", f.URL(), "Sec-Fetch-Site", "same-origin", "Content-Type", "application/json")
+	resp, text := f.send(browser, http.MethodPost, service+"List", "{}", "Origin", f.URL(), "Sec-Fetch-Site", "same-origin", "Content-Type", "application/json") //nolint:bodyclose // send closes it
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("the console's own page: %s %s", resp.Status, text)
 	}
@@ -104,7 +104,7 @@ func TestOtherNames(t *testing.T) {
 		"evil.example": false, "evil.example:80": false, "127.0.0.1.evil.example": false, "localhost.evil.example": false, "0.0.0.0": false, "10.0.0.1:80": false,
 	} {
 		for _, path := range []string{"/", "/session"} {
-			resp, _ := f.send(browser, http.MethodGet, path, "", "Host", host)
+			resp, _ := f.send(browser, http.MethodGet, path, "", "Host", host) //nolint:bodyclose // send closes it
 			if ok != (resp.StatusCode == http.StatusOK) || !ok && resp.StatusCode != http.StatusMisdirectedRequest {
 				t.Errorf("GET %s of %s: %s", path, host, resp.Status)
 			}
@@ -141,7 +141,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/signin/", "/none", "/build/q-12345678.js", "/session", service + "List"} {
 		method := map[bool]string{true: http.MethodPost, false: http.MethodGet}[strings.HasPrefix(path, service)]
-		resp, _ := f.send(browser, method, path, "{}", "Content-Type", "application/json")
+		resp, _ := f.send(browser, method, path, "{}", "Content-Type", "application/json") //nolint:bodyclose // send closes it
 		for name, value := range want {
 			if got := resp.Header.Get(name); got != value {
 				t.Errorf("%s: %s is %q, want %q", path, name, got, value)
@@ -162,13 +162,13 @@ func TestMethods(t *testing.T) {
 		"/scriptorium.registry.v1.Feed/Pull", "/scriptorium.registry.v1.Feed/Sync", "/scriptorium.registry.v1.Feed/FetchSources", service + "Import", service + "None",
 		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/metrics", "//scriptorium.registry.v1.Feed/Pull", service + "../Feed/Pull",
 	} {
-		resp, text := f.send(browser, http.MethodPost, path, "{}", "Content-Type", "application/json")
+		resp, text := f.send(browser, http.MethodPost, path, "{}", "Content-Type", "application/json") //nolint:bodyclose // send closes it
 		if resp.StatusCode != http.StatusNotImplemented && resp.StatusCode != http.StatusMethodNotAllowed && resp.StatusCode != http.StatusTemporaryRedirect {
 			t.Errorf("POST %s: %s %s", path, resp.Status, text)
 		}
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz"} {
-		if resp, _ := f.send(browser, http.MethodGet, path, ""); resp.StatusCode != http.StatusNotFound {
+		if resp, _ := f.send(browser, http.MethodGet, path, ""); resp.StatusCode != http.StatusNotFound { //nolint:bodyclose // send closes it
 			t.Errorf("GET %s: %s", path, resp.Status)
 		}
 	}
@@ -200,7 +200,7 @@ func TestErrors(t *testing.T) {
 	if d := detail(t, err); d.GetKind() != "LIMIT" {
 		t.Errorf("a large body: %v, %v", err, d)
 	}
-	resp, text := f.send(browser, http.MethodPost, "/session", `{"token":"`+strings.Repeat("x", 20<<10)+`"}`, "Content-Type", "application/json")
+	resp, text := f.send(browser, http.MethodPost, "/session", `{"token":"`+strings.Repeat("x", 20<<10)+`"}`, "Content-Type", "application/json") //nolint:bodyclose // send closes it
 	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, "bytes at most") {
 		t.Errorf("a large sign-in: %s %s", resp.Status, text)
 	}
@@ -216,8 +216,10 @@ func TestPaths(t *testing.T) {
 		"/build/": 404, "/build": 404, "/../../etc/passwd": 404, "/%2e%2e/%2e%2e/etc/passwd": 404, "/..%2f..%2fetc/passwd": 404, "/build/..%5c..%5cetc": 404,
 		"/.git/config": 404, "/%00": 404, "/assets/secret/.token": 404, "/signin/index.html": 200,
 	} {
-		resp, text := f.send(browser, http.MethodGet, path, "")
-		if got := resp.StatusCode; got != want && !(want == 404 && (got == 301 || got == 307) && isLocal(resp.Header.Get("Location"))) {
+		resp, text := f.send(browser, http.MethodGet, path, "") //nolint:bodyclose // send closes it
+		got := resp.StatusCode
+		ledAway := want == 404 && (got == 301 || got == 307) && isLocal(resp.Header.Get("Location"))
+		if got != want && !ledAway {
 			t.Errorf("GET %s: %s %.100s", path, resp.Status, text)
 		}
 	}
@@ -251,7 +253,7 @@ func TestGuesses(t *testing.T) {
 	for _, guess := range []string{`{"code":"AAAA-AAA%d"}`, `{"token":"a-token-that-somebody-guesses-%d"}`} {
 		refused := 0
 		for i := range 30 {
-			resp := f.post(f.browser(), "/session", fmt.Sprintf(guess, i))
+			resp := f.post(f.browser(), "/session", fmt.Sprintf(guess, i)) //nolint:bodyclose // send closes it
 			switch resp.StatusCode {
 			case http.StatusTooManyRequests:
 				refused++
@@ -263,18 +265,18 @@ func TestGuesses(t *testing.T) {
 		if refused < 20 {
 			t.Errorf("%d of 30 guesses were refused unseen, want 20", refused)
 		}
-		if resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusTooManyRequests {
+		if resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusTooManyRequests { //nolint:bodyclose // send closes it
 			t.Errorf("the right token after too many guesses: %s", resp.Status)
 		}
 		f.clock.move(time.Minute)
 	}
 	for range 50 { // who is right may sign in as often as they like
-		if resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusNoContent {
+		if resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 			t.Fatalf("sign in again: %s", resp.Status)
 		}
 	}
 	code := f.codes.get()
-	if resp := f.post(f.browser(), "/session", `{"code":" `+strings.ToLower(strings.ReplaceAll(code, "-", ""))+`"}`); resp.StatusCode != http.StatusNoContent {
+	if resp := f.post(f.browser(), "/session", `{"code":" `+strings.ToLower(strings.ReplaceAll(code, "-", ""))+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 		t.Errorf("a code as people type it: %s", resp.Status)
 	}
 	if log := f.log.String(); strings.Contains(log, token) || strings.Contains(log, code) || !strings.Contains(log, "caller=ann") || !strings.Contains(log, "peer=127.0.0.1") {
@@ -286,7 +288,7 @@ func TestGuesses(t *testing.T) {
 func TestTokensWithoutAPolicy(t *testing.T) {
 	f := start(t, startRegistry(t).RegistryTarget())
 	for _, token := range []string{"anything-that-is-long-enough", "x", "a b", "a\\nb: c"} {
-		resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`)
+		resp := f.post(f.browser(), "/session", `{"token":"`+token+`"}`) //nolint:bodyclose // send closes it
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("token %q: %s", token, resp.Status)
 		}
@@ -315,7 +317,7 @@ func TestARegistryThatIsAway(t *testing.T) {
 	if _, err := call[registryv1.ListRequest, registryv1.ListResponse](f, browser, "List", &registryv1.ListRequest{}); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("a call: %v", err)
 	}
-	if resp := f.post(f.browser(), "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusServiceUnavailable {
+	if resp := f.post(f.browser(), "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusServiceUnavailable { //nolint:bodyclose // send closes it
 		t.Errorf("sign in: %s", resp.Status)
 	}
 	if err := stack.StartRegistry(t.Context()); err != nil {

@@ -182,7 +182,7 @@ func (f *fixture) post(browser *http.Client, path, body string) *http.Response {
 func (f *fixture) signedIn() *http.Client {
 	f.t.Helper()
 	browser := f.browser()
-	if resp := f.post(browser, "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusNoContent {
+	if resp := f.post(browser, "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 		f.t.Fatalf("sign in: %s", resp.Status)
 	}
 	return browser

@@ -47,7 +47,7 @@ const maxProblems = 100
 // problems returns the faults that err joins.
 func problems(err error) (all []*scriptv1.Error) {
 	list := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors are wanted one by one
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		list = joined.Unwrap()
 	}
 	for _, one := range list[:min(len(list), maxProblems)] {

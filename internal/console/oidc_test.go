@@ -265,7 +265,7 @@ func TestLoginsOfOthers(t *testing.T) {
 			t.Errorf("callback%s leads to %s", query, end)
 		}
 	}
-	if resp, _ := s.send(s.browser(), http.MethodGet, "/oidc/start", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden {
+	if resp, _ := s.send(s.browser(), http.MethodGet, "/oidc/start", "", "Sec-Fetch-Site", "cross-site"); resp.StatusCode != http.StatusForbidden { //nolint:bodyclose // send closes it
 		t.Errorf("another site begins a sign-in: %s", resp.Status)
 	}
 	s.clock.move(11 * time.Minute)

@@ -80,7 +80,7 @@ func newSessions(clock func() time.Time, cookie cookies) *sessions {
 // begin makes a session, and the cookie for it.
 func (s *sessions) begin(who identity) (*http.Cookie, error) {
 	secret := make([]byte, 32)
-	rand.Read(secret) //nolint:errcheck // never fails
+	rand.Read(secret)
 	now := s.clock()
 	made := &session{identity: who, key: sha256.Sum256(secret), began: now, used: now, pace: rate.NewLimiter(requestsPerSecond, requestBurst)}
 	made.life, made.end = context.WithCancelCause(context.Background())

@@ -36,7 +36,7 @@ func people() string {
 func (f *fixture) by(token string) *http.Client {
 	f.t.Helper()
 	browser := f.browser()
-	if resp := f.post(browser, "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusNoContent {
+	if resp := f.post(browser, "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 		f.t.Fatalf("sign in: %s", resp.Status)
 	}
 	return browser
@@ -107,7 +107,7 @@ func TestSessions(t *testing.T) {
 	t.Run("fixation", func(t *testing.T) {
 		attacker := cookieOf(f, f.by(bobsToken))
 		victim := f.with(attacker)
-		if resp := f.post(victim, "/session", `{"token":"`+annsToken+`"}`); resp.StatusCode != http.StatusNoContent {
+		if resp := f.post(victim, "/session", `{"token":"`+annsToken+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 			t.Fatal(resp.Status)
 		}
 		if cookieOf(f, victim).Value == attacker.Value {
@@ -128,7 +128,7 @@ func TestSessions(t *testing.T) {
 		if !f.isIn(other) {
 			t.Error("the session ended early")
 		}
-		r, _ := f.send(browser, http.MethodPost, service+"Check", "{}", "Content-Type", "application/json", "Scriptorium-Background", "1")
+		r, _ := f.send(browser, http.MethodPost, service+"Check", "{}", "Content-Type", "application/json", "Scriptorium-Background", "1") //nolint:bodyclose // send closes it
 		if r.StatusCode != http.StatusOK {
 			t.Errorf("a call in the background: %s", r.Status)
 		}
@@ -221,14 +221,14 @@ func TestCookies(t *testing.T) {
 	pair := ca.Issue("console", certtest.Leaf{})
 	registry := startRegistry(t).RegistryTarget()
 	f := start(t, registry)
-	resp := f.post(f.browser(), "/session", `{"code":"`+f.codes.get()+`"}`)
+	resp := f.post(f.browser(), "/session", `{"code":"`+f.codes.get()+`"}`) //nolint:bodyclose // send closes it
 	c := resp.Cookies()[0]
 	if _, port, _ := strings.Cut(f.Addr().String(), ":"); c.Name != "scriptorium-"+port || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
 		t.Errorf("on loopback: %+v", c)
 	}
 	secure := start(t, registry, func(_ *console.Config, at *console.Site) { at.TLS.Cert, at.TLS.Key = pair.Cert, pair.Key })
 	browser := trusting(t, ca)
-	resp = secure.post(browser, "/session", `{"code":"`+secure.codes.get()+`"}`)
+	resp = secure.post(browser, "/session", `{"code":"`+secure.codes.get()+`"}`) //nolint:bodyclose // send closes it
 	c = resp.Cookies()[0]
 	if c.Name != "__Host-scriptorium" || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != int(console.AbsoluteTimeout.Seconds()) {
 		t.Errorf("with TLS: %+v", c)
@@ -275,7 +275,7 @@ func TestQuietStreams(t *testing.T) {
 			}
 		})
 		browser := trusting(t, ca)
-		if resp := f.post(browser, "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusNoContent {
+		if resp := f.post(browser, "/session", `{"code":"`+f.codes.get()+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // send closes it
 			t.Fatal(resp.Status)
 		}
 		stream := f.following(browser)

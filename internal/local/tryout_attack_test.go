@@ -43,8 +43,10 @@ func (s *stack) thief() *thief {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	v := &thief{stack: s, conn: s.natsConn(), subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, fleet: strings.TrimSpace(string(fleet)),
-		answers: make(chan *eventv1.Answer, 100), seen: make(chan *nats.Msg, 100), known: map[string]bool{}}
+	v := &thief{
+		stack: s, conn: s.natsConn(), subjects: wire.Subjects{Prefix: wire.DefaultPrefix}, fleet: strings.TrimSpace(string(fleet)),
+		answers: make(chan *eventv1.Answer, 100), seen: make(chan *nats.Msg, 100), known: map[string]bool{},
+	}
 	for subject, take := range map[string]func(*nats.Msg){
 		v.subjects.AllAnswers(): func(msg *nats.Msg) {
 			var m eventv1.Answer

@@ -1,4 +1,5 @@
 import { equals } from '@bufbuild/protobuf';
+import { registry } from '~/api/client';
 import { PlanSchema, type Plan, type Release } from '~/gen/proto/script/v1/script_pb';
 import type { Draft } from './draft';
 
@@ -24,15 +25,24 @@ const historyOf = (r: Release): number => r.settings?.historyLimit ?? 0;
 const planOf = (r: Release): Plan | undefined => r.settings?.rollout;
 const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean => (a && b ? equals(PlanSchema, a, b) : a === b);
 
-/** story says in a few words what somebody did. */
-export function story(seen: Release | undefined, now: Release): string {
+/** story says in a few words what somebody did. The status of a fleet does not say who: the registry is asked for that. */
+export async function story(seen: Release | undefined, now: Release): Promise<string> {
   const name = `${now.tenant}/${now.name}`;
   if (now.deleted) {
     return `${name} was deleted.`;
   }
   if (now.latest !== seen?.latest) {
-    const author = now.retained.find((v) => v.number === now.latest)?.author;
+    const author = await authorOf(now);
     return `${name} changed: version ${now.latest}${author ? ` by ${author}` : ''}.`;
   }
   return `${name} changed: its ${now.enabled === seen?.enabled ? 'settings are' : 'state is'} not as before.`;
+}
+
+async function authorOf({ tenant, name, latest }: Release): Promise<string> {
+  try {
+    const { release } = await registry().get({ tenant, name });
+    return release?.retained.find((v) => v.number === latest)?.author ?? '';
+  } catch {
+    return '';
+  }
 }

@@ -3,12 +3,16 @@ import type { Mark } from './mark';
 import type { Place, Problem } from './problem';
 import type { Code, Language } from './view';
 
+/** Content is what an editor begins with. Another edition replaces what it has: it does not follow what it has said itself. */
+export interface Content {
+  text: string;
+  edition: number;
+}
+
 interface Props {
   label: string;
   language: Language;
-  text: string;
-  /** Another number replaces what the editor has by text: an editor does not follow what it has said itself. */
-  edition: number;
+  content: Content;
   onEdit$: QRL<(text: string) => void>;
   problems?: Problem[];
   mark?: Mark | undefined;
@@ -27,6 +31,7 @@ export const CodeEditor = component$<Props>((props) => {
   const host = useSignal<HTMLElement>();
   const code = useSignal<NoSerialize<Code>>();
   const config = useSignal('');
+  const shown = useSignal(props.content.edition);
   config.value = props.config ?? '';
 
   // eslint-disable-next-line qwik/no-use-visible-task
@@ -43,7 +48,7 @@ export const CodeEditor = component$<Props>((props) => {
       }
       code.value = noSerialize(
         openCode(host.value, {
-          text: props.text,
+          text: props.content.text,
           language: props.language,
           label: props.label,
           readOnly: props.readOnly ?? false,
@@ -57,8 +62,11 @@ export const CodeEditor = component$<Props>((props) => {
 
   useTask$(({ track }) => {
     const view = track(() => code.value);
-    track(() => props.edition);
-    view?.replace(props.text);
+    const { text, edition } = track(() => props.content);
+    if (view && edition !== shown.value) {
+      view.replace(text);
+    }
+    shown.value = edition;
   });
   useTask$(({ track }) => {
     const view = track(() => code.value);

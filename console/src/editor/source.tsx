@@ -24,8 +24,7 @@ const TextView = component$(() => {
         key={request.engine}
         label={`Source of ${request.tenant}/${request.name}`}
         language={languageOf(request.engine)}
-        text={textOf(request.source)}
-        edition={bench.edition.value}
+        content={{ text: textOf(request.source), edition: bench.edition.value }}
         problems={bench.check.value.problems}
         mark={bench.mark.value}
         place={bench.place.value}

@@ -69,26 +69,39 @@ export function openCode(host: HTMLElement, o: Options): Code {
   };
 }
 
-/** Edits tells of changes after a short pause, and at once before anything else happens with the text. */
+/** Edits tells of the first change at once, and then after short pauses: a source may be large. */
 class Edits {
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private untold = false;
   private quiet = false;
 
   constructor(private readonly onEdit: (text: string) => void) {}
 
   quietly(replace: () => void): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.untold = false;
     this.quiet = true;
     replace();
     this.quiet = false;
   }
 
+  /** flush tells of what it has not told yet. */
   flush(view: EditorView): void {
-    if (this.timer !== undefined) {
-      clearTimeout(this.timer);
-      this.timer = undefined;
+    if (this.untold) {
+      this.untold = false;
       this.onEdit(view.state.doc.toString());
+    }
+  }
+
+  private changed(view: EditorView): void {
+    this.untold = true;
+    if (this.timer === undefined) {
+      this.flush(view);
+      this.timer = setTimeout(() => {
+        this.timer = undefined;
+        if (this.untold) {
+          this.changed(view);
+        }
+      }, pause);
     }
   }
 
@@ -102,8 +115,7 @@ class Edits {
       Prec.highest(keymap.of([{ key: 'Mod-Enter', run: now }, { key: 'Mod-s', run: now }])),
       EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.quiet) {
-          clearTimeout(this.timer);
-          this.timer = setTimeout(() => this.flush(update.view), pause);
+          this.changed(update.view);
         }
       }),
       EditorView.domEventHandlers({ blur: (_, view) => void this.flush(view) }),

@@ -54,6 +54,9 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
+  // What somebody else did since the draft began, and the revision that it is about.
+  const theirs = useSignal('');
+  const told = useSignal(0n);
   const run = useSignal(0);
   const navigate = useNavigate();
   const name = `${opened.base.tenant}/${opened.base.name}`;
@@ -80,11 +83,11 @@ export const Workbench = component$<Props>(({ opened, script }) => {
 
   /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
   const catchUp = $(async (what: string) => {
-    const before = bench.draft.value;
+    const before = bench.draft.value.request;
     try {
       const { tenant, name } = bench.base.value;
       const now = await open({ tenant, name });
-      if (bench.draft.value === before) {
+      if (bench.draft.value.request === before) {
         await take(now);
         said.value = `${what} You see it now.`;
       }
@@ -131,10 +134,19 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     if (news === 'moved') {
       seen.value = now;
       draft.value = { ...draft.value, baseRevision: now.revision };
-    } else if (!draft.value.dirty && !now.deleted) {
-      // Not awaited: a task that waits would hold up the page.
-      void catchUp(story(seen.value, now));
+      return;
     }
+    if (told.value === now.revision) {
+      return;
+    }
+    told.value = now.revision;
+    // Not awaited: a task that waits would hold up the page.
+    void story(seen.value, now).then(async (what) => {
+      if (!draft.value.dirty && !now.deleted) {
+        await catchUp(what);
+      }
+      theirs.value = what;
+    });
   });
 
   // eslint-disable-next-line qwik/no-use-visible-task
@@ -190,7 +202,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     <>
       <OwnerNotice />
       <KindNotice />
-      {changed && <ChangedNotice story={story(seen.value, release)} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
+      {changed && theirs.value && <ChangedNotice story={theirs.value} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
       <div class="tools state">
         <span role="status">
           {said.value && !draft.dirty ? said.value : isNew(draft) ? 'A new script. It is not published yet.' : draft.dirty ? `Version ${draft.baseVersion} with changes that are not published. They stay in this tab until you close it.` : `Version ${draft.baseVersion}.`}

@@ -17,8 +17,7 @@ export const ConfigForm = component$(() => {
         label="Config, in JSON"
         language="json"
         size="small"
-        text={pretty(textOf(config) || '{}')}
-        edition={bench.edition.value}
+        content={{ text: pretty(textOf(config) || '{}'), edition: bench.edition.value }}
         onEdit$={$((text: string) => {
           problem.value = problemOf(text);
           if (!problem.value) {

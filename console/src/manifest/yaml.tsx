@@ -2,7 +2,7 @@ import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { manifests } from '~/api/client';
 import { failureOf, text as textOfFailure } from '~/api/failure';
 import { isNew, replace, useBench, type Bench } from '~/editor/bench';
-import { CodeEditor } from '~/editor/code';
+import { CodeEditor, type Content } from '~/editor/code';
 import type { Problem } from '~/editor/problem';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 
@@ -11,25 +11,29 @@ const pause = 300;
 /** YamlView is the draft as the manifest that scriptctl and a cluster take, without the source. Both ways lead to one draft. */
 export const YamlView = component$(() => {
   const bench = useBench();
-  const text = useSignal('');
-  const shown = useSignal(0);
+  const content = useSignal<Content>({ text: '', edition: 0 });
   const problems = useSignal<Problem[]>([]);
   const failure = useSignal('');
   const typed = useSignal<string>();
+  // The request that the YAML says.
+  const own = useSignal<PublishRequest>();
 
   // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track }) => {
-      // The draft may be another one: the registry's, or a merged one.
-      track(() => bench.base.value);
+      // Something else may change the draft: somebody saves a test, or takes what the registry has.
+      if (track(() => bench.draft.value).request === own.value) {
+        return;
+      }
       const broken = bench.broken.value;
       try {
-        text.value = broken ?? (await format(bench));
+        const text = broken ?? (await format(bench));
+        content.value = { text, edition: content.value.edition + 1 };
+        own.value = bench.draft.value.request;
         typed.value = broken;
       } catch (error) {
         failure.value = textOfFailure(failureOf(error));
       }
-      shown.value++;
     },
     { strategy: 'document-ready' },
   );
@@ -44,6 +48,7 @@ export const YamlView = component$(() => {
     const timer = setTimeout(async () => {
       try {
         problems.value = await parse(bench, now, abort.signal);
+        own.value = problems.value.length === 0 ? bench.draft.value.request : own.value;
         failure.value = '';
       } catch (error) {
         const f = failureOf(error);
@@ -62,8 +67,7 @@ export const YamlView = component$(() => {
       <CodeEditor
         label="Manifest, in YAML, without the source"
         language="yaml"
-        text={text.value}
-        edition={shown.value}
+        content={content.value}
         problems={problems.value}
         onEdit$={$((now: string) => {
           // Until the console has read it, the forms wait.

@@ -23,6 +23,9 @@ export const SaveAsTest = component$(({ json, result }: { json: string; result: 
     saved.value = free;
     form.reset();
   });
+  if (bench.broken.value !== undefined) {
+    return <p class="faint">You can save it as a test once the YAML has no problems.</p>;
+  }
   if (result.truncated || (result.error && !testable.has(result.error.kind))) {
     return null;
   }
