@@ -34,14 +34,14 @@ export function csvLine(e: AuditEntry): string {
 }
 
 /**
- * cell is a value for spreadsheets. They take a text that begins with one of these for a formula, which strangers must not
- * write: an apostrophe before it says that it is text.
+ * cell is a value for spreadsheets. They take a text that begins with one of these, maybe after space, for a formula, which strangers
+ * must not write: an apostrophe before it says that it is text.
  */
 export function cell(value: string | number | boolean): string {
   if (typeof value !== 'string') {
     return String(value);
   }
-  const text = /^[\s\u0000-\u001f]*[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(value) ? `'${value}` : value;
+  const text = /^[\s\u0000-\u001f]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(value) ? `'${value}` : value;
   return `"${text.replaceAll('"', '""')}"`;
 }
 
