@@ -15,11 +15,11 @@ const (
 	// unpublishedTenant comes before a tenant's name where its unpublished programs are accounted for. No tenant
 	// has such a name.
 	unpublishedTenant = "\x00unpublished "
-	// unpublishedMemory is by how much the memory of their calls is less than that of the tenant's calls.
+	// unpublishedMemory divides the tenant's memory limit: an unpublished script gets a quarter of it.
 	unpublishedMemory = 4
 	// unpublishedPatience is how long one of their calls waits for a free turn.
 	unpublishedPatience = 5 * time.Second
-	// unpublishedTries is how often one is made that runs out of time while others had its turn.
+	// unpublishedTries bounds the attempts at a call that runs out of time while other calls had its turn.
 	unpublishedTries = 3
 )
 
@@ -29,9 +29,9 @@ const (
 	maxUnpublishedLogBytes = 16 << 10 // of all lines of a call
 )
 
-// Unpublished is the program of a script that is in no table. It runs as calls of the tenant do, but in turns that no
-// other call wants. It changes nothing: counters are 0 and buckets are full at the begin of each call, and its
-// calls are in no metric, usage, profile or record. One call runs at a time.
+// Unpublished is the program of a script that no table has. Its calls run like the tenant's calls, but only in turns
+// that no other call wants. They change nothing: counters are 0 and buckets are full at the start of each call, and
+// no metric, usage, profile or record counts them. One call runs at a time.
 type Unpublished struct {
 	executor *Executor
 	name     script.Name
@@ -42,7 +42,7 @@ type Unpublished struct {
 	turn     admission.Turn
 }
 
-// Unpublished compiles a script, for the caller alone, who closes it. The errors are those of the engine, and Overloaded.
+// Unpublished compiles a script for the caller alone, who closes it. It returns the engine's errors, or Overloaded.
 func (x *Executor) Unpublished(ctx context.Context, name script.Name, e *script.Edition) (*Unpublished, error) {
 	u := &Unpublished{executor: x, name: name, edition: e, tenant: x.tenants(name.Tenant).OrDefaults()}
 	u.settings = script.TenantSettings{CPU: u.tenant.CPU, Concurrency: 1}

@@ -13,7 +13,7 @@ import (
 
 // Form says how Format writes a manifest.
 type Form struct {
-	// Kind is Kind or LuaKind; "" means that of Previous, or Kind.
+	// Kind is Kind or LuaKind. If it is empty, Format keeps the kind of Previous, and without Previous it writes Kind.
 	Kind string
 	// Namespace of the object in Kubernetes; "" for none.
 	Namespace string

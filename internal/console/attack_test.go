@@ -174,7 +174,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestErrors: those of the registry and of the console look the same.
+// TestErrors checks that errors of the registry and of the console look the same.
 func TestErrors(t *testing.T) {
 	f := start(t, startRegistry(t).RegistryTarget())
 	browser := f.signedIn()

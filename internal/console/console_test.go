@@ -28,7 +28,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // patience bounds every wait; nothing is measured by it.
 const patience = 30 * time.Second
 
-// assets are those of a console of tests.
+// assets are the files that the tests' console serves.
 func assets() fstest.MapFS {
 	return fstest.MapFS{
 		"index.html":           {Data: []byte("<!doctype html><title>home</title>")},

@@ -13,7 +13,7 @@ import (
 // errNoSession is the answer to a call without a session that is good.
 var errNoSession = script.Errorf(script.Denied, "", "the session has ended, or there is none: sign in")
 
-// failure is an error of the console itself, in the form that those of the registry have.
+// failure is an error of the console, in the same form as the registry's errors.
 func failure(err error) *connect.Error {
 	code := connect.Code(0)
 	if errors.Is(err, errNoSession) {

@@ -24,8 +24,8 @@ type file struct {
 	tag     string
 }
 
-// files are those of the web application, by their paths. They are read once: they are part of the program. A page is the
-// index.html of its folder.
+// files holds the web application's files by path. They are part of the program, so newFiles reads them once. A page is
+// the index.html of its folder.
 type files map[string]*file
 
 // newFiles reads all files but hidden ones.

@@ -85,7 +85,7 @@ func (c jsonCodec) Unmarshal(data []byte, v any) error {
 	return err
 }
 
-// codecs are those of a method.
+// codecs decode and encode the messages of one method.
 func codecs(m protoreflect.MethodDescriptor) []connect.Option {
 	return []connect.Option{
 		connect.WithCodec(bytesCodec{}),

@@ -32,14 +32,14 @@ type Site struct {
 	TLS    tlsfiles.Files
 	// Provider is where people sign in, besides.
 	Provider Provider
-	// Flag is that of Listen, for errors; "" means --listen.
+	// Flag names the flag that sets Listen, for error messages. The default is --listen.
 	Flag string
 	// prefix of the flags, for errors.
 	prefix string
 }
 
-// AddFlags defines the flags of a site, but for that of Listen, with the prefix before each name: "console-" makes
-// --console-tls-cert.
+// AddFlags defines the flags of a site, except the flag for Listen. The prefix comes before each name: "console-"
+// makes --console-tls-cert.
 func (s *Site) AddFlags(flags *pflag.FlagSet, prefix string) {
 	s.prefix = prefix
 	flags.StringVar(&s.TLS.Cert, prefix+"tls-cert", "", "file of the certificate of the console, with its chain")

@@ -34,7 +34,7 @@ const (
 // identity is who has signed in, and how the registry knows that.
 type identity struct {
 	caller     string                        // the registry's name for who it is
-	credential credentials.PerRPCCredentials // nil for that of the connection
+	credential credentials.PerRPCCredentials // nil: the connection's own credentials
 	until      time.Time                     // the credential is good; zero if that has no end, or is renewed
 	ended      func()                        // is called when the session has ended; may be nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// tokens are those of one session at a provider. They are the credentials of its calls: the id token, which is renewed with the
-// refresh token before it ends. They are safe for concurrent use.
+// tokens holds the tokens of one session at a provider. They are the credentials of its calls: the id token, which the
+// refresh token renews before it expires. They are safe for concurrent use.
 type tokens struct {
 	provider  *provider
 	plaintext bool

@@ -21,7 +21,7 @@ type Console struct{ console.Site }
 func (c *Console) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Listen, "console", "", "host:port of the console, the web application; none when empty. It needs --access-policy")
 	c.AddFlags(flags, "console-")
-	flags.Lookup("console-tls-cert").Usage += "; that of --tls-cert when empty, unless --console is a loopback address"
+	flags.Lookup("console-tls-cert").Usage += "; by default the certificate of --tls-cert, unless --console is a loopback address"
 	c.Flag = "--console"
 }
 

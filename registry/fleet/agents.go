@@ -47,7 +47,7 @@ type Agent struct {
 	Drifts   uint64
 	Held     string // as in Report
 	Disk     *Disk  // as in Report
-	// Quarantined are those of the failures that are of scripts which the agent does not run any more.
+	// Quarantined lists the failures of scripts that the agent does not run any more.
 	Quarantined int
 	Lagging     int // tenants whose process there lacks changes
 }

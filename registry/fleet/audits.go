@@ -44,7 +44,7 @@ func (f *Fleet) failuresOf(a *agent) (some []Failure, n int) {
 	return some[:min(len(some), MaxAgentFailures)], n
 }
 
-// mostFailures bounds what is told of one agent: it names fewer, but any number of tenants can have a strict audit.
+// mostFailures bounds the failures that are reported for one agent, as any number of tenants can have a strict audit.
 const mostFailures = 1000
 
 // allFailures returns what the agent fails to do, by the names.

@@ -12,7 +12,7 @@ import (
 
 // AgentSearch says which agents to find, and in which order.
 type AgentSearch struct {
-	// Name is that of the one agent to find, with all of its failures; any if empty.
+	// Name selects one agent, which is returned with all of its failures. Empty selects any agent.
 	Name string
 	// Words, in lower case, each of which the name, the software, or a label's key, value or "key=value" has.
 	Words []string
@@ -159,7 +159,7 @@ func (l *lookout) oldest(a *agent) time.Time {
 	return oldest
 }
 
-// sketches appends those of the next agents of this fleet after the name, in order, and returns the last name. more:
+// sketches appends the sketches of the fleet's next agents after the name, in order, and returns the last name. more:
 // others may follow.
 func (f *Fleet) sketches(looks *lookout, after string, some []sketch) (_ []sketch, last string, more bool) {
 	f.mu.Lock()
@@ -214,7 +214,7 @@ func (o *foreigner) sketch() sketch {
 	return sketch{name: a.Name, software: a.Software, labels: a.Labels, foreign: true, disk: a.Disk.fails()}
 }
 
-// sketchesOf returns that of one agent; none if it is not known.
+// sketchesOf returns the sketch of one agent, or none if the agent is not known.
 func (f *Fleet) sketchesOf(name string) []sketch {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -59,7 +59,7 @@ const MaxNodeGroups = 200
 // NodeGroup counts the agents that have the value for the label, by their states.
 type NodeGroup struct {
 	Value string
-	Count [NodeStates]int // that of AnyNode is of all
+	Count [NodeStates]int // AnyNode counts all nodes
 }
 
 // Node is one agent.
@@ -110,7 +110,7 @@ func (f *Fleet) WatchNodes(ctx context.Context, filter NodesFilter) iter.Seq[Nod
 type labeling struct {
 	label  string
 	made   uint64   // is Fleet.labelings then
-	values []string // the first one is that of agents without the label
+	values []string // the first one is for agents without the label
 	of     []int32  // the places among them, by the agents' slots
 }
 

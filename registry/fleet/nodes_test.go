@@ -83,7 +83,7 @@ func TestNodesAreWhatTheStatusCounts(t *testing.T) {
 		s, all := b.route(), sum(&n)
 		if all[fleet.AnyNode] != s.Desired || all[fleet.NodeUnknown]+all[fleet.NodeLost] != s.Unknown || all[fleet.NodeFailed] != s.Failed ||
 			s.Trials != nil && all[fleet.NodeCandidate] != s.Trials.Running || s.Trials == nil && all[fleet.NodeActive] != s.Active {
-			t.Fatalf("%v, want those of %+v, %+v", all, s, s.Trials)
+			t.Fatalf("%v, want the nodes of %+v, %+v", all, s, s.Trials)
 		}
 		counted := map[string]*fleet.NodeGroup{}
 		for i := range n.Groups {
@@ -159,7 +159,7 @@ func TestNodesSayWhy(t *testing.T) {
 	}
 }
 
-// TestManyGroups: those of the fewest agents are added up.
+// TestManyGroups checks that the smallest groups are added up.
 func TestManyGroups(t *testing.T) {
 	b := newBench(t)
 	for i := range 1000 {

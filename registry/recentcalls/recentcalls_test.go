@@ -15,7 +15,7 @@ import (
 
 var route = script.Name{Tenant: "acme", Script: "route"}
 
-// answers are records by agents, which follow all tenants but for those of "elsewhere".
+// answers are records of agents. Each agent follows all tenants, except "elsewhere".
 type answers map[string][]string
 
 func (a answers) Ask(_ context.Context, _ query.Question, take func(query.Part)) (query.Result, error) {

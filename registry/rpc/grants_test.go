@@ -13,7 +13,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/rpc"
 )
 
-// TestListGrants: who administers all tenants sees who may do what, and nothing that would let it in as another.
+// TestListGrants checks that an administrator of all tenants sees everybody's roles, and nobody's credentials.
 func TestListGrants(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	digests := []string{digestOf(tokenOf("root")), digestOf(tokenOf("old")), digestOf(tokenOf("soon")), digestOf(tokenOf("later"))}

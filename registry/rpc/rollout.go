@@ -71,7 +71,7 @@ func toNodesFilter(who access.Identity, m *registryv1.WatchRolloutRequest) (flee
 	filter := fleet.NodesFilter{Script: name, Label: m.GetGroupBy(), Group: m.Group, Caller: who.Subject}
 	switch err := who.CheckAll(access.Read, script.Selector{}); {
 	case err != nil && filter.Label != "":
-		return fleet.NodesFilter{}, script.Errorf(script.Denied, "group_by", "the labels of agents are for those who may read all tenants: leave group_by out: %w", err)
+		return fleet.NodesFilter{}, script.Errorf(script.Denied, "group_by", "only callers that can read all tenants see the labels of agents: leave group_by out: %w", err)
 	case err != nil || m.GetTogether():
 		filter.Label = ""
 	case filter.Label == "":

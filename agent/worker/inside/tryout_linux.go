@@ -15,7 +15,7 @@ import (
 func (s *service) Try(ctx context.Context, req *workerv1.TryRequest) (*workerv1.TryResponse, error) {
 	m := req.GetScript()
 	if m.GetTenant() != s.assignment.GetTenant() {
-		return nil, wire.ToStatus(script.Errorf(script.Internal, "tenant", "the process is not that of tenant %.80q", m.GetTenant()))
+		return nil, wire.ToStatus(script.Errorf(script.Internal, "tenant", "this process does not run scripts of tenant %.80q", m.GetTenant()))
 	}
 	if err := s.executor.mayTryOut(m.GetSource()); err != nil {
 		return nil, wire.ToStatus(err)

@@ -14,7 +14,7 @@ import { useSubjects } from './subjects';
 
 const columns = 4;
 
-/** Policy says who may do what, to those who may know. */
+/** Policy lists each subject's roles. The registry shows them to administrators only. */
 export const Policy = component$<{ url: Signal<URL | undefined> }>(({ url }) => {
   const seen = useWindow(rowHeight);
   const { found, failure } = useSubjects(url, seen);

@@ -1,7 +1,7 @@
 import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
 import { milliseconds } from '~/ui/time';
 
-/** The members are those of `scriptctl audit -o json`, in the same order. */
+/** The members match `scriptctl audit -o json`, in the same order. */
 export function recordOf(e: AuditEntry): Record<string, string | number | boolean> {
   const time = milliseconds(e.time);
   return {

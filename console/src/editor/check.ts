@@ -17,7 +17,7 @@ export const unchecked: Check = { state: 'waiting', problems: [], failure: undef
 /** blamesDraft says whether an error is about what is in the draft. */
 const blamesDraft = new Set(['INVALID', 'SCRIPT', 'LIMIT']);
 
-/** check asks the registry what it would say to a publish, as the owner's: who may change the script is not the question here. */
+/** check asks the registry to validate a publish. It names the script's owner, so that ownership is not reported as a problem. */
 export async function check(request: PublishRequest, owner: string, signal: AbortSignal): Promise<Check> {
   try {
     const { warnings } = await registry().publish({ ...request, author: await caller(), owner, expectedRevision: 0n, dryRun: true }, { signal });

@@ -25,7 +25,7 @@ function handle(request)
 end
 `;
 
-const guard = `-- NAME: who may pass?
+const guard = `-- NAME: lets a request pass or refuses it.
 
 ---@param request Request
 ---@return Decision?

@@ -5,7 +5,7 @@ import { tags } from '@lezer/highlight';
 
 const sheet = { backgroundColor: 'var(--sheet)', color: 'var(--ink)', border: '1px solid var(--line)' };
 
-/** The colours are those of the pages: they change with the theme, without a second one here. */
+/** The editor takes its colours from the style sheet, so they follow the theme of the page. */
 const look = EditorView.theme({
   '&': { color: 'var(--ink)', backgroundColor: 'var(--sheet)', fontSize: '0.88rem', height: '100%' },
   '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-1px' },

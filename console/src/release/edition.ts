@@ -15,7 +15,7 @@ export interface Edition {
   version: Version | undefined;
 }
 
-/** editionOf reads a version. The rollout belongs to the script and not to a version, so it is that of release, if one is given. */
+/** editionOf reads a version. The rollout plan belongs to the script, not to a version: it comes from release, if given. */
 export async function editionOf(name: Name, number: bigint, release: Release | undefined, signal: AbortSignal): Promise<Edition> {
   const answer = await registry().getSource({ ...name, version: number }, { signal });
   const version = answer.version!;
@@ -30,7 +30,7 @@ export async function editionOf(name: Name, number: bigint, release: Release | u
   };
 }
 
-/** draftEdition is what a request would publish. A request without settings keeps those of before. */
+/** draftEdition is what a request would publish. A request without settings keeps the previous settings. */
 export function draftEdition(request: PublishRequest, before: Edition | undefined): Edition {
   const raw = request.settings ?? before?.raw;
   return {

@@ -21,7 +21,7 @@ const promote: Move = { steering: Steering.PROMOTE, action: 'Promote', text: 'It
 const abort: Move = { steering: Steering.ABORT, action: 'Abort', text: 'The version that was active before runs on all agents. You can try this one again later.', danger: true };
 const retry: Move = { steering: Steering.RETRY, action: 'Retry', text: 'It starts again with its tests, and goes through all steps.', primary: true };
 
-/** movesOf are the moves that make sense now. The registry decides who may make them. */
+/** movesOf returns the moves that make sense now. The registry decides whether the person is allowed to make them. */
 function movesOf(r: Release, c: Candidate): Move[] {
   if (failedOf(c)) {
     return [retry, promote];

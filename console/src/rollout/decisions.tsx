@@ -25,7 +25,7 @@ export const Decisions = component$(({ history, version }: { history: HistoryEnt
   );
 });
 
-/** ofLast are the changes since the candidate was published; without one, those of the last rollout. */
+/** ofLast returns the changes since the candidate was published; without a candidate, the changes of the last rollout. */
 function ofLast(history: HistoryEntry[], version: bigint | undefined): HistoryEntry[] {
   const about = version ?? history.find((e) => e.candidate > 0n)?.candidate;
   const begin = history.findIndex((e) => e.change === 'publish' && e.candidate === about);

@@ -4,7 +4,7 @@ import type { Plan } from '~/gen/proto/script/v1/script_pb';
 import { planOf } from './steps';
 import { count, duration } from '~/ui/number';
 
-/** Figures compares the calls of the candidate with those of the active version. */
+/** Figures compares the candidate's calls with the active version's. */
 export const Figures = component$(({ message }: { message: WatchRolloutResponse }) => {
   const status = message.status!.scripts[0]!;
   const r = status.release!;

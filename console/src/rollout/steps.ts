@@ -12,7 +12,7 @@ export interface Stage {
   until: number | undefined;
 }
 
-/** planOf is the plan of the candidate: that of its change set, if it is part of one. */
+/** planOf returns the candidate's plan: its change set's plan, if it is part of one. */
 export const planOf = (r: Release): Plan | undefined => r.candidate?.set?.plan ?? r.settings?.rollout;
 
 /** testsOf is how many tests the candidate has. */

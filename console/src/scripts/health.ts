@@ -16,8 +16,8 @@ const pause = 500; // beside the seconds for which agents count
 const most = 1000;
 
 /**
- * useHealth counts calls of the scripts with the most. All who look at the same tenant share one query to the fleet, which
- * only a person who may read all tenants has without a tenant.
+ * useHealth counts the calls of the busiest scripts. Everybody who looks at the same tenant uses one query to the fleet. The
+ * query without a tenant needs the right to read all tenants.
  */
 export function useHealth(url: Signal<URL | undefined>): Signal<Map<string, Health>> {
   const health = useSignal(new Map<string, Health>());

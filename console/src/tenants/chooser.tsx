@@ -5,7 +5,7 @@ import { tenantNames } from './names';
 interface Props {
   /** What the URL has. */
   value: string;
-  /** What no tenant means, such as "all tenants"; without it a tenant has to be chosen. */
+  /** The label for no tenant, such as "all tenants". Without it, the person must choose a tenant. */
   any?: string;
   /** What else of the URL belongs to the tenant, and goes with it. */
   clears?: string[];

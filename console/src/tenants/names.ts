@@ -3,8 +3,8 @@ import { registry } from '~/api/client';
 const most = 50;
 
 /**
- * tenantNames suggests tenants whose names have the text: those with settings, those that the caller's roles name, and those of
- * scripts that the caller may read. It asks for one page of each, so in a large registry the person types some of the name.
+ * tenantNames suggests tenants whose names contain the text: tenants with settings, tenants that the caller's roles name, and
+ * tenants of scripts that the caller can read. It asks for one page of each, so in a large registry the person types some of the name.
  */
 export async function tenantNames(text: string, signal: AbortSignal): Promise<string[]> {
   const all = await Promise.allSettled([

@@ -3,8 +3,8 @@
 const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /**
- * plain shows what strangers wrote on one line: control characters, such as those of terminals, and marks that turn the
- * direction of text become visible and have no effect.
+ * plain shows untrusted text on one line. Control characters, such as terminal escapes, and marks that change the direction of
+ * text become visible and have no effect.
  */
 export const plain = (text: string): string => text.replace(unseen, picture);
 

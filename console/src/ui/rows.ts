@@ -1,3 +1,3 @@
-/** The heights of rows in pixels, as the style sheet has them: --row, and that of lines of text. */
+/** The heights in pixels of a row and of a line of text, as in the style sheet. */
 export const rowHeight = 40;
 export const lineHeight = 24;
