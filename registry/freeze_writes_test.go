@@ -296,7 +296,7 @@ var frozenWrites = map[string][]struct {
 }
 
 // reading are the methods of a Registry that write nothing but the audit trail.
-var reading = []string{"Audit", "ChangeSet", "ChangeSets", "Export", "Fleet", "Frozen", "Get", "Head", "History", "List", "NoteProfile", "Source", "Sources", "Tenant", "Tenants", "Value", "ValueHistory", "Values"}
+var reading = []string{"Audit", "ChangeSet", "ChangeSets", "Draft", "Export", "Fleet", "Frozen", "Get", "Head", "History", "List", "NoteProfile", "NoteTry", "Source", "Sources", "Tenant", "Tenants", "Value", "ValueHistory", "Values"}
 
 func publishing(source string, opts ...func(*registry.PublishRequest)) func(*bench, context.Context) error {
 	return func(b *bench, _ context.Context) error {

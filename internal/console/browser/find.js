@@ -36,13 +36,19 @@ function find(role, name) {
   return found.find((e) => nameOf(e) === name) ?? found.find((e) => nameOf(e).startsWith(name));
 }
 
-// place is where the mouse can click the element; null while something covers it.
-function place(e) {
+var pause = () => new Promise((done) => setTimeout(done, 30));
+
+// place returns where the mouse can click the element; null while something covers it, or while it moves.
+async function place(e) {
   if (!e) return null;
   e.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  const before = e.getBoundingClientRect();
+  await pause();
   const box = e.getBoundingClientRect();
+  if (box.x !== before.x || box.y !== before.y) return null;
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-  const top = (e.getRootNode().elementFromPoint ?? document.elementFromPoint).call(e.getRootNode(), x, y);
+  const root = e.getRootNode();
+  const top = (root.elementFromPoint ? root : document).elementFromPoint(x, y);
   return top && (e.contains(top) || top.contains(e)) ? [x, y] : null;
 }
 

@@ -138,6 +138,28 @@ func (p *Page) Weight(part string) int {
 	return int(sum)
 }
 
+// Uncached has the browser fetch everything anew for this page.
+func (p *Page) Uncached() {
+	p.tb.Helper()
+	p.do(call(network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}))
+}
+
+// Time runs a statement in the page, and returns how long it took until the page painted what the condition waits for.
+func (p *Page) Time(what, statement, until string) time.Duration {
+	p.tb.Helper()
+	var millis float64
+	p.Eval(fmt.Sprintf(`%s; new Promise((done) => {
+		const began = performance.now();
+		%s;
+		const check = () => requestAnimationFrame(() => (%s) ? done(performance.now() - began) : performance.now() - began > %d ? done(-1) : check());
+		check();
+	})`, finder, statement, until, patience.Milliseconds()/2), &millis)
+	if millis < 0 {
+		p.tb.Fatalf("%s: the page never has %s; it has:\n%s", what, until, p.Text("body"))
+	}
+	return time.Duration(millis * float64(time.Millisecond))
+}
+
 // Go loads a page.
 func (p *Page) Go(url string) {
 	p.tb.Helper()
