@@ -2,6 +2,7 @@ import { qwikCity } from '@builder.io/qwik-city/vite';
 import { qwikVite } from '@builder.io/qwik/optimizer';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
+import { chunkOf } from './adapters/chunks';
 import { fixQwik } from './adapters/qwik';
 
 export default defineConfig({
@@ -13,5 +14,5 @@ export default defineConfig({
       '~docs': fileURLToPath(new URL('../docs/api', import.meta.url)),
     },
   },
-  build: { target: 'es2022', assetsInlineLimit: 0, cssCodeSplit: false },
+  build: { target: 'es2022', assetsInlineLimit: 0, cssCodeSplit: false, rollupOptions: { output: { manualChunks: chunkOf } } },
 });

@@ -7,7 +7,7 @@ function nameOf(e) {
   if (e.labels?.length) {
     const label = e.labels[0];
     if (!label.contains(e)) return text(label);
-    return [...label.childNodes].filter((n) => !n.contains(e)).map((n) => (n.nodeType === 3 ? n.data : text(n))).join(' ').replace(/\s+/g, ' ').trim();
+    return [...label.childNodes].filter((n) => n.nodeType !== 8 && !n.contains(e)).map((n) => (n.nodeType === 3 ? n.data : text(n))).join(' ').replace(/\s+/g, ' ').trim();
   }
   return text(e) || e.getAttribute('title') || '';
 }

@@ -144,19 +144,24 @@ func (p *Page) Uncached() {
 	p.do(call(network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}))
 }
 
-// Time runs a statement in the page, and returns how long it took until the page painted what the condition waits for.
-func (p *Page) Time(what, statement, until string) time.Duration {
+// Time does something, and returns how long it took from the first event of that until the page painted what the condition
+// waits for.
+func (p *Page) Time(do func(), until string) time.Duration {
 	p.tb.Helper()
+	p.Eval(fmt.Sprintf(`took = undefined; {
+		const events = ['mousedown', 'keydown', 'input', 'scroll'];
+		const begin = () => {
+			events.forEach((e) => document.removeEventListener(e, begin, true));
+			const began = performance.now();
+			const check = () => requestAnimationFrame(() => (%s) ? took = performance.now() - began : check());
+			check();
+		};
+		events.forEach((e) => document.addEventListener(e, begin, true));
+	} 1`, until), new(int))
+	do()
+	p.Wait(until, "took !== undefined")
 	var millis float64
-	p.Eval(fmt.Sprintf(`%s; new Promise((done) => {
-		const began = performance.now();
-		%s;
-		const check = () => requestAnimationFrame(() => (%s) ? done(performance.now() - began) : performance.now() - began > %d ? done(-1) : check());
-		check();
-	})`, finder, statement, until, patience.Milliseconds()/2), &millis)
-	if millis < 0 {
-		p.tb.Fatalf("%s: the page never has %s; it has:\n%s", what, until, p.Text("body"))
-	}
+	p.Eval("took", &millis)
 	return time.Duration(millis * float64(time.Millisecond))
 }
 
