@@ -18,7 +18,6 @@ export const Me = component$(() => {
   const failure = useSignal<Failure>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ cleanup }) => {
       const abort = new AbortController();

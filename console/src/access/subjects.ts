@@ -21,7 +21,6 @@ export function useSubjects(url: Signal<URL | undefined>, seen: Window) {
   const found = useSignal<Found>();
   const failure = useSignal<Failure>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const at = track(() => url.value);

@@ -25,7 +25,6 @@ export function useEntries(url: Signal<URL | undefined>, seen: Window, reload: S
   const filter = useSignal<Filter>();
   const failure = useSignal<Failure>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track }) => {
       const at = track(() => url.value);
@@ -38,7 +37,6 @@ export function useEntries(url: Signal<URL | undefined>, seen: Window, reload: S
     { strategy: 'document-ready' },
   );
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       const f = track(() => filter.value);

@@ -34,7 +34,6 @@ export const CodeEditor = component$<Props>((props) => {
   const shown = useSignal(props.content.edition);
   config.value = props.config ?? '';
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ cleanup }) => {
       let gone = false;

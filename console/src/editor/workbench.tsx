@@ -150,7 +150,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     });
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const { request } = track(() => bench.draft.value);
@@ -174,7 +173,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     { strategy: 'document-ready' },
   );
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ cleanup }) => {
       const onKey = (event: KeyboardEvent) => {

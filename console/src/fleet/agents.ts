@@ -50,7 +50,6 @@ export function useAgents(url: Signal<URL | undefined>, seen: Window): Found {
   const live = useSignal<Live>(connecting());
   const shown = useSignal('');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const at = track(() => url.value);
     const from = track(() => seen.from.value);

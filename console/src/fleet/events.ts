@@ -38,7 +38,6 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
   const failure = useSignal<Failure>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const f = track(() => filter.value);
     if (!f) {
@@ -60,7 +59,6 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
     });
   }, { strategy: 'document-ready' });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async ({ track, cleanup }) => {
     const want = track(() => wanted.value);
     const have = track(() => events.value);

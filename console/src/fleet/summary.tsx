@@ -26,7 +26,6 @@ export const Summary = component$(() => {
   const denied = useSignal(false);
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ cleanup }) => {
     const abort = new AbortController();
     cleanup(() => abort.abort());

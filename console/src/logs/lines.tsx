@@ -23,7 +23,6 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
   const opened = useSignal<Line>();
   const open = useSignal(false);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track }) => {
     const all = track(() => lines);
     const end = track(() => atEnd.value);

@@ -46,7 +46,6 @@ export function useTail(filter: Signal<Filter | undefined>, reload: Signal<numbe
     live: useSignal<Live>(connecting()),
   };
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const f = track(() => filter.value);
     track(() => reload.value);

@@ -18,7 +18,6 @@ export const YamlView = component$(() => {
   // The request that the YAML says.
   const own = useSignal<PublishRequest>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track }) => {
       // Something else may change the draft: somebody saves a test, or takes what the registry has.
@@ -38,7 +37,6 @@ export const YamlView = component$(() => {
     { strategy: 'document-ready' },
   );
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const now = track(() => typed.value);

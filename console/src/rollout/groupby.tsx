@@ -10,7 +10,6 @@ export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; 
   const navigate = useNavigate();
   const labels = useSignal<string[]>([]);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     try {
       const { agents } = await registry().findAgents({ limit: asked });

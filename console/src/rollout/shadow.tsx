@@ -19,7 +19,6 @@ export const Shadow = component$(({ name, calls }: { name: Name; calls: ShadowCa
   const found = useSignal<ShadowDiffResponse>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ cleanup }) => {
     const abort = new AbortController();
     cleanup(() => abort.abort());

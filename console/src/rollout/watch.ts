@@ -54,7 +54,6 @@ export function useRollout(url: Signal<URL | undefined>) {
   const large = useSignal(false);
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));
     const { by, group, state, offset } = choiceOf(url.value);

@@ -18,7 +18,6 @@ export function useStatus(url: Signal<URL | undefined>): Followed {
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   // A hidden element has the task if a page begins with a component, and is never visible.
   useVisibleTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));

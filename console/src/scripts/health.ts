@@ -22,7 +22,6 @@ const most = 1000;
 export function useHealth(url: Signal<URL | undefined>): Signal<Map<string, Health>> {
   const health = useSignal(new Map<string, Health>());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const at = track(() => url.value);

@@ -22,7 +22,6 @@ export function useRows(url: Signal<URL | undefined>, window: Window): { rows: S
   const rows = useSignal<Rows>({ total: undefined, first: 0, scripts: [], fleet: undefined });
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const at = track(() => url.value);

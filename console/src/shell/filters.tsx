@@ -27,7 +27,6 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const text = track(() => typed.value);
     if (text === sent.value) {

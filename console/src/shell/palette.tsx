@@ -61,7 +61,6 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ cleanup }) => {
       const onShortcut = (event: KeyboardEvent) => {

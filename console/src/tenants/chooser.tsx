@@ -26,7 +26,6 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
     typed.value = track(() => value);
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const text = track(() => typed.value).trim();
     if (!track(() => open.value)) {

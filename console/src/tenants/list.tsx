@@ -28,7 +28,6 @@ export const TenantList = component$(() => {
   const list = useSignal<Listed>();
   const failure = useSignal<Failure>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       const have = track(() => list.value);

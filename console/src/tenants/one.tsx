@@ -22,7 +22,6 @@ export const OneTenant = component$<{ name: string; url: Signal<URL | undefined>
   const said = useSignal('');
   const changed = useSignal(0);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       track(() => changed.value);

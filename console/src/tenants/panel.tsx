@@ -13,7 +13,6 @@ export const UsagePanel = component$<{ tenant: string; url: Signal<URL | undefin
   const bars = useSignal<Used[]>();
   const failure = useSignal<Failure>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const span = param(track(() => url.value), 'span');

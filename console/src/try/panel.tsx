@@ -48,7 +48,6 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track }) => {
       if (track(() => run.value) > 0) {

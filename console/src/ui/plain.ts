@@ -1,5 +1,4 @@
 /** What has no picture of its own, or changes how the text around it is shown. */
-// eslint-disable-next-line no-control-regex
 const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /**

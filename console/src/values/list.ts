@@ -23,7 +23,6 @@ export function useValues(url: Signal<URL | undefined>, seen: Window, changed: S
   const failure = useSignal<Failure>();
   const query = useSignal<{ tenant: string; prefix: string }>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track }) => {
       const at = track(() => url.value);
@@ -36,7 +35,6 @@ export function useValues(url: Signal<URL | undefined>, seen: Window, changed: S
     { strategy: 'document-ready' },
   );
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       const q = track(() => query.value);

@@ -24,7 +24,6 @@ export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, 
   const said = useSignal('');
   const changed = useSignal(0);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       track(() => changed.value);

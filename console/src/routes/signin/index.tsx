@@ -10,7 +10,6 @@ export default component$(() => {
   const busy = useSignal(false);
   const to = useSignal('/');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     to.value = next();
     try {

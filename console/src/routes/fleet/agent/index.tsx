@@ -23,7 +23,6 @@ export default component$(() => {
   const live = useSignal<Live>(connecting());
   const name = param(url.value, 'name');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const agent = param(track(() => url.value), 'name');
     found.value = undefined;

@@ -21,7 +21,6 @@ export default component$(() => {
   const opened = useSignal<Opened>();
   const status = useSignal<ScriptStatus>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track }) => {
       const wish = nameOf(track(() => url.value));
