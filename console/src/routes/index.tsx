@@ -41,8 +41,8 @@ const Empty = ({ filtered }: { filtered: boolean }) =>
   ) : (
     <div class="card empty">
       <h2>There are no scripts yet</h2>
-      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or publish a file:</p>
-      <pre>scriptctl publish acme/hello hello.lua</pre>
+      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or make a folder of files and publish it:</p>
+      <pre>{`scriptctl init shop --tenant acme\nscriptctl publish shop/route.yaml`}</pre>
     </div>
   );
 
