@@ -59,10 +59,10 @@ async function collect(f: Filter, format: Format, signal: AbortSignal, progress:
   const parts: Blob[] = [new Blob([format === 'csv' ? csvHead : '['])];
   let n = 0;
   for (let token = ''; ; ) {
-    const { entries, next } = await load(f, token, page, signal);
-    const text = format === 'csv' ? entries.map(csvLine).join('') : entries.map((e, i) => `${n + i > 0 ? ',\n' : '\n'}${JSON.stringify(recordOf(e))}`).join('');
+    const { items, next } = await load(f, token, page, signal);
+    const text = format === 'csv' ? items.map(csvLine).join('') : items.map((e, i) => `${n + i > 0 ? ',\n' : '\n'}${JSON.stringify(recordOf(e))}`).join('');
     parts.push(new Blob([text]));
-    n += entries.length;
+    n += items.length;
     progress(n);
     if (!next) {
       return [...parts, new Blob([format === 'csv' ? '' : '\n]\n'])];

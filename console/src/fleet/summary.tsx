@@ -1,10 +1,9 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useSignal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { failureOf } from '~/api/failure';
 import { AgentState } from '~/gen/proto/registry/v1/registry_pb';
 import type { Freeze } from '~/gen/proto/script/v1/script_pb';
-import { connecting, poll, type Live } from '~/live/follow';
+import { usePoll } from '~/live/poll';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Time } from '~/ui/time';
@@ -22,26 +21,8 @@ const pause = 5000;
 
 /** Summary says how the fleet is, in one line. */
 export const Summary = component$(() => {
-  const totals = useSignal<Totals>();
-  const denied = useSignal(false);
-  const live = useSignal<Live>(connecting());
-
-  useVisibleTask$(({ cleanup }) => {
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    void poll(abort.signal, live, pause, async (signal) => {
-      try {
-        totals.value = await load(signal);
-      } catch (error) {
-        if ((denied.value = failureOf(error).kind === 'DENIED')) {
-          abort.abort(); // The list below says so.
-        }
-        throw error;
-      }
-    });
-  }, { strategy: 'document-ready' });
-
-  const t = totals.value;
+  const { found, failure } = usePoll(useSignal(true), pause, $((_: boolean, signal: AbortSignal) => load(signal)));
+  const t = found.value;
   return (
     <>
       <p class="summary" role="status" aria-label="Summary of the fleet">
@@ -54,7 +35,7 @@ export const Summary = component$(() => {
             <span>revision <b>{String(t.head)}</b></span>
           </>
         ) : (
-          !denied.value && <span class="faint">Counting agents…</span>
+          !failure.value && <span class="faint">Counting agents…</span>
         )}
       </p>
       {t?.freeze && !t.freeze.lifted && <Frozen freeze={t.freeze} />}

@@ -3,10 +3,10 @@ import { Link } from '@builder.io/qwik-city';
 import { scriptHref } from '~/script/name';
 import { agentHref } from '~/fleet/state';
 import { Modal } from '~/ui/modal';
+import { useOpened } from '~/ui/opened';
 import { plain, plainLines } from '~/ui/plain';
-import { lineHeight } from '~/ui/rows';
 import { milliseconds, Time } from '~/ui/time';
-import { useWindow } from '~/ui/window';
+import { lineHeight, useWindow } from '~/ui/window';
 import type { Line } from './buffer';
 
 interface Props {
@@ -20,8 +20,7 @@ interface Props {
 export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
   const seen = useWindow(lineHeight);
   const gone = useSignal(0);
-  const opened = useSignal<Line>();
-  const open = useSignal(false);
+  const { item, open, show$ } = useOpened<Line>();
 
   useVisibleTask$(({ track }) => {
     const all = track(() => lines);
@@ -47,10 +46,6 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
       atEnd.value = box.scrollTop + box.clientHeight >= box.scrollHeight - 2 * lineHeight;
     }
   });
-  const show = $((l: Line) => {
-    opened.value = l;
-    open.value = true;
-  });
 
   const from = Math.min(seen.from.value, lines.length);
   const to = Math.min(seen.to.value, lines.length);
@@ -65,13 +60,13 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
               <span class={['level', tone(l.line.level)]}>{plain(l.line.level).padEnd(5)}</span>
               <span class="at">{plain(l.agent)}</span>
               <span class="at">{plain(`${l.line.name}@${l.line.version}`)}</span>
-              <button type="button" onClick$={() => show(l)}>{plain(l.line.message)}</button>
+              <button type="button" onClick$={() => show$(l)}>{plain(l.line.message)}</button>
             </li>
           ))}
         </ol>
         <div style={{ height: `${(lines.length - to) * lineHeight}px` }}></div>
       </div>
-      <Modal open={open} title="Line" wide>{opened.value && <Whole l={opened.value} />}</Modal>
+      <Modal open={open} title="Line" wide>{item.value && <Whole l={item.value} />}</Modal>
     </>
   );
 });

@@ -1,7 +1,7 @@
 import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { useNavigate } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 
 const asked = 100;
 

@@ -1,7 +1,7 @@
 import { component$, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { RolloutGroup, WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { states } from './watch';
 

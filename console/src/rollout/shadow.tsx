@@ -1,9 +1,8 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useComputed$ } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import type { ShadowDiffResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { ShadowCalls, ShadowSample } from '~/gen/proto/script/v1/script_pb';
-import { connecting, poll, type Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
+import { usePoll } from '~/live/poll';
 import { documentOf } from '~/release/settings';
 import { print } from '~/release/tree';
 import { DiffView } from '~/release/view';
@@ -16,17 +15,8 @@ const pause = 5000;
 
 /** Shadow shows where the results of a candidate differ from the live ones, before any caller gets them. */
 export const Shadow = component$(({ name, calls }: { name: Name; calls: ShadowCalls | undefined }) => {
-  const found = useSignal<ShadowDiffResponse>();
-  const live = useSignal<Live>(connecting());
-
-  useVisibleTask$(({ cleanup }) => {
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    void poll(abort.signal, live, pause, async (signal) => {
-      found.value = await registry().shadowDiff({ ...name }, { signal });
-    });
-  });
-
+  const query = useComputed$(() => ({ ...name }));
+  const { found, live } = usePoll(query, pause, $((script: Name, signal: AbortSignal) => registry().shadowDiff({ ...script }, { signal })));
   const findings = found.value?.findings;
   const c = calls ?? found.value?.calls;
   return (

@@ -9,12 +9,14 @@ interface TextProps {
   value: string;
   placeholder?: string;
   type?: 'search' | 'text' | 'number' | 'date';
+  /** How many characters the field shows. */
+  size?: number;
 }
 
-const typing = 250;
+const typing = 200;
 
 /** TextFilter is a field whose text stands in the URL a moment after it was typed. */
-export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search' }) => {
+export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size }) => {
   const typed = useSignal(value);
   const sent = useSignal(value);
   const change = useChangeQuery();
@@ -34,7 +36,7 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
     }
     const timer = setTimeout(() => {
       sent.value = text;
-      void change({ [name]: text.trim() });
+      void change({ [name]: text.trim() || undefined });
     }, typing);
     cleanup(() => clearTimeout(timer));
   });
@@ -42,10 +44,13 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
   return (
     <label>
       {label}
-      <input type={type} name={name} value={typed.value} placeholder={placeholder} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
+      <input type={type} name={name} value={typed.value} placeholder={placeholder} size={size} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
     </label>
   );
 });
+
+/** The ages of what a list shows, in hours. */
+export const ages: [string, string][] = [['', 'All that are kept'], ['1', 'The last hour'], ['24', 'The last day'], ['168', 'The last week'], ['720', 'The last 30 days']];
 
 interface ChoiceProps {
   label: string;
@@ -61,7 +66,7 @@ export const ChoiceFilter = component$<ChoiceProps>(({ label, name, value, optio
   return (
     <label>
       {label}
-      <select name={name} onChange$={$((_: Event, select: HTMLSelectElement) => change({ [name]: select.value }))}>
+      <select name={name} onChange$={$((_: Event, select: HTMLSelectElement) => change({ [name]: select.value || undefined }))}>
         {options.map(([v, text]) => (
           <option key={v} value={v} selected={v === value}>{text}</option>
         ))}

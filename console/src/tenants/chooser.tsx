@@ -1,5 +1,5 @@
 import { $, component$, useId, useSignal, useTask$, useVisibleTask$ } from '@builder.io/qwik';
-import { useChangeQuery, type Changes } from '~/shell/query';
+import { useChangeQuery, type Parameters } from '~/shell/query';
 import { tenantNames } from './names';
 
 interface Props {
@@ -51,9 +51,9 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
     open.value = false;
     at.value = -1;
     if (name !== value) {
-      const changes: Changes = { tenant: name };
-      clears.forEach((c) => (changes[c] = ''));
-      await change(changes);
+      const parameters: Parameters = { tenant: name || undefined };
+      clears.forEach((c) => (parameters[c] = undefined));
+      await change(parameters);
     }
   });
 

@@ -9,10 +9,14 @@ export interface Window {
   rowHeight: number;
 }
 
+/** The heights in pixels of a row of a table and of a line of a log, as in the style sheet. */
+const tableRow = 40;
+export const lineHeight = 24;
+
 const margin = 10;
 
 /** useWindow follows the scrolling of viewport, over rows of the same height. */
-export function useWindow(rowHeight: number): Window {
+export function useWindow(rowHeight = tableRow): Window {
   const viewport = useSignal<HTMLElement>();
   const from = useSignal(0);
   const to = useSignal(60);

@@ -5,7 +5,7 @@ import { hold, rollBack } from '~/release/actions';
 import { failedOf } from '~/script/header';
 import type { Name } from '~/script/name';
 import { ReleaseHold } from '~/script/menu';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { Time } from '~/ui/time';
