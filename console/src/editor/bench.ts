@@ -58,11 +58,5 @@ export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equal
 export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>
   equals(schema, message, create(schema)) ? undefined : message;
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-export const bytesOf = (text: string): Uint8Array<ArrayBuffer> => encoder.encode(text);
-export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
-
 /** isNew says that there is no such script yet. */
 export const isNew = (draft: Draft): boolean => draft.baseRevision === 0n;

@@ -1,6 +1,7 @@
 import { $, component$, useSignal, useTask$ } from '@builder.io/qwik';
 import { bytes } from '~/ui/number';
-import { bytesOf, change, changeSettings, settingsOf, textOf, useBench } from './bench';
+import { change, changeSettings, settingsOf, useBench } from './bench';
+import { bytesOf, hex, textOf } from '~/ui/bytes';
 import { CodeEditor } from './code';
 import type { Language } from './view';
 
@@ -47,7 +48,7 @@ const FileView = component$(() => {
 
   useTask$(({ track }) => {
     const { source } = track(() => bench.draft.value).request;
-    void crypto.subtle.digest('SHA-256', new Uint8Array(source)).then((d) => (digest.value = hex(d)));
+    void crypto.subtle.digest('SHA-256', new Uint8Array(source)).then((d) => (digest.value = hex(new Uint8Array(d))));
   });
   const take = $(async (_: Event, input: HTMLInputElement) => {
     const file = input.files?.[0];
@@ -103,5 +104,3 @@ const languageOf = (engine: string): Language => (engine === 'rego' ? 'rego' : '
 
 /** isBinary: bundles of policies are gzip. */
 const isBinary = (engine: string, source: Uint8Array): boolean => engine === 'wasm' || (source[0] === 0x1f && source[1] === 0x8b);
-
-const hex = (digest: ArrayBuffer): string => [...new Uint8Array(digest)].map((b) => b.toString(16).padStart(2, '0')).join('');

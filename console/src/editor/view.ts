@@ -8,6 +8,7 @@ import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemi
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { EditorState, Prec, type Extension, type Text } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers } from '@codemirror/view';
+import { bytesOf, textOf } from '~/ui/bytes';
 import { luaCompletion, regoCompletion, type Config } from './complete';
 import { marks, showMark, type Mark } from './mark';
 import type { Place, Problem } from './problem';
@@ -205,6 +206,6 @@ function diagnostic(doc: Text, p: Problem): Diagnostic {
 /** offset is the place in doc, or the nearest that there is. Columns count bytes, as compilers do. */
 function offset(doc: Text, place: Place): number {
   const line = doc.line(Math.min(Math.max(place.line, 1), doc.lines));
-  const bytes = new TextEncoder().encode(line.text).subarray(0, Math.max(place.column - 1, 0));
-  return line.from + Math.min(new TextDecoder().decode(bytes).length, line.length);
+  const bytes = bytesOf(line.text).subarray(0, Math.max(place.column - 1, 0));
+  return line.from + Math.min(textOf(bytes).length, line.length);
 }

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { OnErrorSchema, type OnError } from '~/gen/proto/script/v1/script_pb';
 import { Field, SelectField } from './field';
-import { formatWhole, parseSmall } from './values';
+import { formatWhole, parseSmall, taken } from './values';
 
 const policies = [
   { value: '', title: 'Deny the request (closed)' },
@@ -28,13 +28,7 @@ export const OnErrorForm = component$(() => {
               placeholder="503"
               hint="300 to 599"
               path="settings.onError.status"
-              take$={$((text: string) => {
-                const { value, problem } = parseSmall(text);
-                if (value !== undefined) {
-                  set(bench, { status: value });
-                }
-                return problem;
-              })}
+              take$={$((text: string) => taken(parseSmall(text), (value) => set(bench, { status: value })))}
             />
             <Field label="Body" value={onError?.body ?? ''} placeholder="no decision" rows={2} path="settings.onError.body" take$={$((text: string) => set(bench, { body: text }))} />
           </>

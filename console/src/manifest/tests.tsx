@@ -1,7 +1,8 @@
 import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { bytesOf, changeSettings, settingsOf, textOf, useBench, type Bench } from '~/editor/bench';
-import { pretty, problemOf } from '~/editor/json';
+import { changeSettings, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { bytesOf, textOf } from '~/ui/bytes';
+import { pretty, problemOf } from '~/ui/json';
 import { TestSchema, type Test } from '~/gen/proto/script/v1/script_pb';
 import { Field, SelectField } from './field';
 import { FormGuard } from './guard';

@@ -4,6 +4,14 @@ import { DurationSchema, type Duration } from '@bufbuild/protobuf/wkt';
 /** Parsed is what a person typed into a field, or why it is not what the field takes. */
 export type Parsed<T> = { value: T; problem?: undefined } | { value?: undefined; problem: string };
 
+/** taken gives a parsed value to take, or returns the problem with it. */
+export async function taken<T>({ value, problem }: Parsed<T>, take: (value: T) => unknown): Promise<string | undefined> {
+  if (problem === undefined) {
+    await take(value as T);
+  }
+  return problem;
+}
+
 const nanos: Record<string, bigint> = { ns: 1n, us: 1_000n, µs: 1_000n, ms: 1_000_000n, s: 1_000_000_000n, m: 60_000_000_000n, h: 3_600_000_000_000n };
 const second = nanos.s!;
 
@@ -64,9 +72,6 @@ export function parseDecimal(text: string): Parsed<number | undefined> {
 }
 
 export const formatWhole = (n: bigint | number): string => (n === 0n || n === 0 ? '' : String(n));
-
-/** parseList reads texts with commas or spaces between. */
-export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((t) => t !== '');
 
 /** parsePairs reads lines such as "zone: a" or "zone=a". */
 export function parsePairs(text: string): Parsed<[string, string][]> {

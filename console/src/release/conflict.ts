@@ -5,8 +5,9 @@ import type { Draft } from '~/editor/draft';
 import { PublishRequestSchema, type PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import type { HistoryEntry, Release } from '~/gen/proto/script/v1/script_pb';
 import type { Name } from '~/script/name';
+import { bytesOf, sameBytes } from '~/ui/bytes';
 import { linesOf } from './diff';
-import { draftEdition, editionOf, nothing, sameBytes, type Edition } from './edition';
+import { draftEdition, editionOf, nothing, type Edition } from './edition';
 import { merge, result, twoWay, type Choice, type Piece } from './merge';
 import { settingsOf, type Tree } from './settings';
 import { differences, merged, pathKey, type Difference } from './tree';
@@ -135,7 +136,7 @@ export function requestOf(c: Conflict, choices: Choices): PublishRequest {
 function sourceBytes(c: Conflict, choices: Choices): Uint8Array {
   const text = c.theirs.text !== undefined && c.mine.text !== undefined && (!c.base || c.base.text !== undefined);
   if (text) {
-    return new TextEncoder().encode(result(c.source, choices.source)!.join('\n'));
+    return bytesOf(result(c.source, choices.source)!.join('\n'));
   }
   const piece = c.source[0]!;
   const theirs = piece.kind === 'theirs' || (piece.kind === 'conflict' && choices.source[0] === 'theirs');

@@ -1,5 +1,6 @@
 import { create, fromJson, toJson, type JsonObject } from '@bufbuild/protobuf';
 import { DecisionsSchema, SettingsSchema, TestSchema, type Settings, type Test } from '~/gen/proto/script/v1/script_pb';
+import { bytesOf, textOf } from '~/ui/bytes';
 import { equal, isObject, type Json } from './tree';
 
 /** Tree is settings as a document that people can read and compare. */
@@ -56,14 +57,12 @@ export function settingsOf(tree: Tree, ...before: (Settings | undefined)[]): Set
   const { config, tests, engine: _, entrypoint: __, ...rest } = tree;
   const settings = fromJson(SettingsSchema, rest as JsonObject);
   const known = before.filter((s) => s !== undefined);
-  settings.config = known.find((s) => equal(treeOf(s).config, config))?.config ?? bytesOf(config);
+  settings.config = known.find((s) => equal(treeOf(s).config, config))?.config ?? jsonBytes(config);
   settings.tests = known.find((s) => equal(treeOf(s).tests, tests))?.tests ?? testsFrom(tests, known);
   return settings;
 }
 
-const encoder = new TextEncoder();
-
-const bytesOf = (v: Json | undefined): Uint8Array<ArrayBuffer> => (v === undefined ? new Uint8Array() : encoder.encode(typeof v === 'string' && v.startsWith(raw) ? v.slice(raw.length) : JSON.stringify(v)));
+const jsonBytes = (v: Json | undefined): Uint8Array<ArrayBuffer> => (v === undefined ? new Uint8Array() : bytesOf(typeof v === 'string' && v.startsWith(raw) ? v.slice(raw.length) : JSON.stringify(v)));
 
 /** raw begins a text that stands for a document that would not come back as it was: JavaScript rounds long numbers. */
 const raw = 'as it is: ';
@@ -73,7 +72,7 @@ export function documentOf(bytes: Uint8Array): Json | undefined {
   if (bytes.length === 0) {
     return undefined;
   }
-  const text = new TextDecoder().decode(bytes);
+  const text = textOf(bytes);
   try {
     const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, '');
     return /[\d.]{16}|[eE]/.test(numbers.replace(/true|false|null/g, '')) ? raw + text : (JSON.parse(text) as Json);
@@ -105,5 +104,5 @@ function testsFrom(tests: Json | undefined, before: Settings[]): Test[] {
 
 function testFrom(name: string, t: Json): Test {
   const { request, expect, error } = isObject(t) ? t : {};
-  return create(TestSchema, { name, request: bytesOf(request), expect: bytesOf(expect), error: typeof error === 'string' ? error : '' });
+  return create(TestSchema, { name, request: jsonBytes(request), expect: jsonBytes(expect), error: typeof error === 'string' ? error : '' });
 }

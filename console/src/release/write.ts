@@ -1,4 +1,5 @@
 import { caller } from '~/api/caller';
+import { hex } from '~/ui/bytes';
 
 /** Signature is what each change carries about who makes it. */
 export interface Signature {
@@ -12,6 +13,4 @@ export async function signed(note: string, requestId = newRequest()): Promise<Si
   return { author: await caller(), note, requestId };
 }
 
-export function newRequest(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
-}
+export const newRequest = (): string => hex(crypto.getRandomValues(new Uint8Array(16)));

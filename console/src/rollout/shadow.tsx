@@ -7,6 +7,7 @@ import { documentOf } from '~/release/settings';
 import { print } from '~/release/tree';
 import { DiffView } from '~/release/view';
 import type { Name } from '~/script/name';
+import { bytesOf } from '~/ui/bytes';
 import { count } from '~/ui/number';
 import { Time } from '~/ui/time';
 import { share } from './figures';
@@ -67,4 +68,4 @@ const Sample = ({ sample: s }: { sample: ShadowSample }) => (
   </details>
 );
 
-const pretty = (json: string): string => print(documentOf(new TextEncoder().encode(json))).join('\n');
+const pretty = (json: string): string => print(documentOf(bytesOf(json))).join('\n');

@@ -16,7 +16,7 @@ interface TextProps {
 const typing = 200;
 
 /** TextFilter is a field whose text stands in the URL a moment after it was typed. */
-export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size }) => {
+export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size = 20 }) => {
   const typed = useSignal(value);
   const sent = useSignal(value);
   const change = useChangeQuery();

@@ -1,6 +1,7 @@
 import { registry } from '~/api/client';
 import { failureOf, type Failure } from '~/api/failure';
-import { bytesOf, type Bench } from '~/editor/bench';
+import { type Bench } from '~/editor/bench';
+import { bytesOf } from '~/ui/bytes';
 import type { TryResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Error as ScriptError } from '~/gen/proto/script/v1/script_pb';
 

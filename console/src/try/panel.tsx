@@ -2,7 +2,7 @@ import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder
 import { registry } from '~/api/client';
 import { failureOf, text } from '~/api/failure';
 import { settingsOf, useBench } from '~/editor/bench';
-import { isJSON } from '~/editor/json';
+import { isJSON } from '~/ui/json';
 import { Problem } from '~/ui/problem';
 import { tryDraft, whyNot, type Outcome } from './call';
 import { RequestEditor } from './editor';

@@ -1,7 +1,7 @@
-import { textOf } from '~/editor/bench';
+import { textOf } from '~/ui/bytes';
 import type { RecentCall } from '~/gen/proto/registry/v1/registry_pb';
 import { milliseconds } from '~/ui/time';
-import { pretty } from '~/editor/json';
+import { pretty } from '~/ui/json';
 import type { Test } from '~/gen/proto/script/v1/script_pb';
 
 /** Saved is a request that a person can choose. */

@@ -1,6 +1,7 @@
 import { $, component$ } from '@builder.io/qwik';
-import { textOf, useBench } from '~/editor/bench';
-import { pretty } from '~/editor/json';
+import { useBench } from '~/editor/bench';
+import { textOf } from '~/ui/bytes';
+import { pretty } from '~/ui/json';
 import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import type { Error as ScriptError } from '~/gen/proto/script/v1/script_pb';
 import { bytes, count, duration } from '~/ui/number';

@@ -9,3 +9,6 @@ export function fieldsOf(form: HTMLFormElement): Record<string, string> {
   });
   return fields;
 }
+
+/** listOf reads texts with commas or spaces between. */
+export const listOf = (text: string): string[] => text.split(/[\s,]+/).filter((t) => t !== '');

@@ -7,7 +7,8 @@ import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
-import { contentOf, pretty } from './content';
+import { pretty } from '~/ui/json';
+import { contentOf } from './content';
 import { read, rollBack } from './write';
 
 interface Props {

@@ -1,6 +1,7 @@
 import { bytes } from '~/ui/number';
 import { plainLines } from '~/ui/plain';
-import { contentOf, pretty } from './content';
+import { pretty } from '~/ui/json';
+import { contentOf } from './content';
 
 /** Shown is the content of a value, laid out for reading. */
 export const Shown = ({ content }: { content: Uint8Array }) => {
