@@ -72,7 +72,7 @@ const Part = ({ part: p }: { part: RegistryPart }) => (
 );
 
 /** Grants are roles with the tenants that they are for. */
-export const Grants = ({ grants }: { grants: CallerGrant[] }) =>
+const Grants = ({ grants }: { grants: CallerGrant[] }) =>
   grants.length === 0 ? (
     <span class="faint">nothing</span>
   ) : (

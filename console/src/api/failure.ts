@@ -38,5 +38,9 @@ function sentence(cause: ConnectError): string {
   return cause.rawMessage;
 }
 
+/** placeOf begins a message with its place in the source, if it has one. */
+export const placeOf = ({ line, column }: { line: number; column: number }): string =>
+  line > 0 ? `Line ${line}${column > 0 ? `, column ${column}` : ''}: ` : '';
+
 /** text is one line for a person. */
-export const text = (f: Failure): string => (f.field && !f.message.startsWith(f.field) ? `${f.field}: ${f.message}` : f.message);
+export const text = ({ field, message }: { field: string; message: string }): string => (field && !message.startsWith(field) ? `${field}: ${message}` : message);

@@ -46,13 +46,19 @@ export function changeSettings(bench: Bench, part: Partial<Settings>): void {
   change(bench, { settings: { ...settingsOf(bench.draft.value.request), ...part } });
 }
 
+/** changePart changes a part of the settings, and leaves it out if nothing is in it then. */
+export function changePart<K extends keyof Settings, D extends DescMessage>(bench: Bench, name: K, schema: D, part: Partial<NonNullable<Settings[K]>>): void {
+  const before = settingsOf(bench.draft.value.request)[name] ?? create(schema);
+  changeSettings(bench, { [name]: orNone(schema, { ...(before as MessageShape<D>), ...part }) } as Partial<Settings>);
+}
+
 /** replace puts another request into the place of the whole draft, and the editor shows it. */
 export function replace(bench: Bench, request: PublishRequest): void {
   change(bench, request);
   bench.edition.value++;
 }
 
-export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
+const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
 
 /** orNone leaves a message out that says nothing, as the registry does. */
 export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>

@@ -4,7 +4,7 @@ import { PlanSchema, type Plan, type Release } from '~/gen/proto/script/v1/scrip
 import type { Draft } from './draft';
 
 /** News is what a newer release means to a draft. */
-export type News = 'none' | 'moved' | 'changed';
+type News = 'none' | 'moved' | 'changed';
 
 /**
  * newsOf compares the release that the draft began with and the one that is now. A rollout moves a release on without changing

@@ -84,7 +84,7 @@ function fieldsOf(api: Api, type: string, path: string[]): Entry[] {
 }
 
 /** keys are the keys at path that Lua can name after a dot. */
-export function keys(value: unknown, path: string[]): Entry[] {
+function keys(value: unknown, path: string[]): Entry[] {
   let at: unknown = value;
   for (const name of path) {
     at = at && typeof at === 'object' ? (at as Record<string, unknown>)[name] : undefined;

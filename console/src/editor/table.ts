@@ -1,5 +1,5 @@
 /** Table is the table constructor around the end of a text. */
-export interface Table {
+interface Table {
   /** The function that it is in; empty outside of any. */
   of: string;
   /** The keys from the returned table on; an empty text stands for an item of a list. */

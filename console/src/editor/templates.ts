@@ -2,7 +2,7 @@ import policy from '~scaffold/rego/route.rego?raw';
 import route from '~scaffold/decision/route.lua?raw';
 
 /** Template is what a new script begins with. */
-export interface Template {
+interface Template {
   id: string;
   engine: 'lua' | 'rego' | 'wasm';
   title: string;

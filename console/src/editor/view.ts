@@ -17,7 +17,7 @@ import { theme } from './theme';
 
 export type Language = 'lua' | 'rego' | 'json' | 'yaml' | 'text';
 
-export interface Options {
+interface Options {
   text: string;
   language: Language;
   label: string;

@@ -14,7 +14,7 @@ export interface EventFilter {
 }
 
 /** Timeline is what a page shows of the events, newest first. */
-export interface Timeline {
+interface Timeline {
   /** Undefined until the registry has answered. */
   events: Signal<Event[] | undefined>;
   /** There are older ones. */

@@ -2,7 +2,7 @@ import type { AgentStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { duration } from '~/ui/number';
 
 /** Advice is what is wrong with an agent, and what an operator does about it. */
-export interface Advice {
+interface Advice {
   title: string;
   text: string;
   command?: string;

@@ -48,7 +48,7 @@ const Figure = ({ n, text, state }: { n: number; text: string; state: string }) 
 );
 
 /** Frozen says who froze the registry, and why. */
-export const Frozen = ({ freeze }: { freeze: Freeze }) => (
+const Frozen = ({ freeze }: { freeze: Freeze }) => (
   <p class="notice warn" role="status">
     {freeze.unreadable ? (
       <>Everything is frozen: the record of the freeze cannot be read. {plain(freeze.unreadable)}</>

@@ -3,7 +3,7 @@ import { failureOf, type Failure } from '~/api/failure';
 import { connecting, poll, type Live } from './follow';
 
 /** Polled is the last answer, and how fresh it is. */
-export interface Polled<T> {
+interface Polled<T> {
   /** Undefined until the registry has answered. */
   found: Signal<T | undefined>;
   failure: Signal<Failure | undefined>;

@@ -3,7 +3,7 @@ import type { Window } from '~/ui/window';
 import { usePoll } from './poll';
 
 /** Answer has some rows of a result. */
-export interface Answer<T> {
+interface Answer<T> {
   rows: T[];
   /** How many rows the whole result has. */
   total: number;

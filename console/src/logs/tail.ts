@@ -7,7 +7,7 @@ import { Buffer, type Line } from './buffer';
 import type { Filter } from './filter';
 
 /** Tail is what a page shows of the lines. */
-export interface Tail {
+interface Tail {
   lines: Signal<Line[]>;
   /** Lines that the page dropped for newer ones. */
   dropped: Signal<number>;

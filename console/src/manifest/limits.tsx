@@ -1,6 +1,5 @@
 import { $, component$ } from '@builder.io/qwik';
-import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { LimitsSchema, type Limits } from '~/gen/proto/script/v1/script_pb';
 import { CheckField, Field } from './field';
 import { formatDuration, formatWhole, parseDuration, parseSmall, parseWhole, taken } from './values';
@@ -66,6 +65,4 @@ export const LimitsForm = component$(() => {
   );
 });
 
-function set(bench: Bench, part: Partial<Limits>): void {
-  changeSettings(bench, { limits: orNone(LimitsSchema, { ...(settingsOf(bench.draft.value.request).limits ?? create(LimitsSchema)), ...part }) });
-}
+const set = (bench: Bench, part: Partial<Limits>): void => changePart(bench, 'limits', LimitsSchema, part);

@@ -1,6 +1,5 @@
 import { $, component$ } from '@builder.io/qwik';
-import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { OnErrorSchema, type OnError } from '~/gen/proto/script/v1/script_pb';
 import { Field, SelectField } from './field';
 import { formatWhole, parseSmall, taken } from './values';
@@ -38,7 +37,4 @@ export const OnErrorForm = component$(() => {
   );
 });
 
-function set(bench: Bench, part: Partial<OnError>): void {
-  const onError = { ...(settingsOf(bench.draft.value.request).onError ?? create(OnErrorSchema)), ...part };
-  changeSettings(bench, { onError: orNone(OnErrorSchema, onError) });
-}
+const set = (bench: Bench, part: Partial<OnError>): void => changePart(bench, 'onError', OnErrorSchema, part);

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, type Bench } from '~/editor/bench';
 import { AmountSchema, KeyShareSchema, PlanSchema, ShadowShareSchema, StepSchema, type Amount, type Plan, type Step } from '~/gen/proto/script/v1/script_pb';
 import type { Parsed } from './values';
 
@@ -31,9 +31,7 @@ export function withShare(s: Step, { by, percent, selector }: Share): Step {
 
 export const planOf = (bench: Bench): Plan => settingsOf(bench.draft.value.request).rollout ?? create(PlanSchema);
 
-export function changePlan(bench: Bench, part: Partial<Plan>): void {
-  changeSettings(bench, { rollout: orNone(PlanSchema, { ...planOf(bench), ...part }) });
-}
+export const changePlan = (bench: Bench, part: Partial<Plan>): void => changePart(bench, 'rollout', PlanSchema, part);
 
 export function changeStep(bench: Bench, at: number, part: Partial<Step>): void {
   changePlan(bench, { steps: planOf(bench).steps.map((s, i) => (i === at ? { ...s, ...part } : s)) });

@@ -1,6 +1,6 @@
 import { $, component$ } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { TriggerHeaderSchema, TriggerMatchSchema, TriggerSchema, type Trigger, type TriggerMatch } from '~/gen/proto/script/v1/script_pb';
 import { listOf } from '~/ui/form';
 import { Field } from './field';
@@ -41,11 +41,7 @@ export const TriggerForm = component$(() => {
   );
 });
 
-/** set leaves the trigger out if nothing is in it. */
-function set(bench: Bench, part: Partial<Trigger>): void {
-  const trigger = { ...(settingsOf(bench.draft.value.request).trigger ?? create(TriggerSchema)), ...part };
-  changeSettings(bench, { trigger: orNone(TriggerSchema, trigger) });
-}
+const set = (bench: Bench, part: Partial<Trigger>): void => changePart(bench, 'trigger', TriggerSchema, part);
 
 function setMatch(bench: Bench, part: Partial<TriggerMatch>): void {
   const match = { ...(settingsOf(bench.draft.value.request).trigger?.match ?? create(TriggerMatchSchema)), ...part };

@@ -1,6 +1,6 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { manifests } from '~/api/client';
-import { failureOf, text as textOfFailure } from '~/api/failure';
+import { failureOf, placeOf, text as textOf } from '~/api/failure';
 import { isNew, replace, useBench, type Bench } from '~/editor/bench';
 import { CodeEditor, type Content } from '~/editor/code';
 import type { Problem } from '~/editor/problem';
@@ -31,7 +31,7 @@ export const YamlView = component$(() => {
         own.value = bench.draft.value.request;
         typed.value = broken;
       } catch (error) {
-        failure.value = textOfFailure(failureOf(error));
+        failure.value = textOf(failureOf(error));
       }
     },
     { strategy: 'document-ready' },
@@ -51,7 +51,7 @@ export const YamlView = component$(() => {
           failure.value = '';
         } catch (error) {
           const f = failureOf(error);
-          failure.value = f.canceled ? failure.value : textOfFailure(f);
+          failure.value = f.canceled ? failure.value : textOf(f);
         }
       }, pause);
       cleanup(() => {
@@ -80,7 +80,7 @@ export const YamlView = component$(() => {
       <ul class="problems" aria-label="Problems of the YAML">
         {problems.value.map((p, i) => (
           <li key={i}>
-            <span class="tag bad">error</span> {p.line > 0 && `Line ${p.line}, column ${p.column}: `}{p.field && !p.message.startsWith(p.field) && `${p.field}: `}{p.message}
+            <span class="tag bad">error</span> {placeOf(p)}{textOf(p)}
           </li>
         ))}
       </ul>

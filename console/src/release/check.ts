@@ -24,7 +24,7 @@ export interface Checked {
 }
 
 /** Options are what a person decides besides the draft. */
-export interface Options {
+interface Options {
   /** The publish happens only if the release still has it; 0 for a new script. */
   revision: bigint;
   note: string;

@@ -63,7 +63,7 @@ export async function releaseOf(name: Name, signal: AbortSignal): Promise<Releas
 }
 
 /** newestOf is the version that somebody published last, if it is retained. */
-export function newestOf(r: Release): bigint {
+function newestOf(r: Release): bigint {
   return r.retained.find((v) => v.number === r.latest)?.number ?? r.candidate?.version ?? r.active!.number;
 }
 

@@ -2,7 +2,7 @@ import type { Plan, Step } from '~/gen/proto/script/v1/script_pb';
 import { duration, seconds } from '~/ui/number';
 
 /** selectorText is "zone=a,pool=edge"; empty for any agent. */
-export const selectorText = (selector: { [label: string]: string } | undefined): string =>
+const selectorText = (selector: { [label: string]: string } | undefined): string =>
   Object.entries(selector ?? {}).sort().map(([label, value]) => `${label}=${value}`).join(',');
 
 /** whereOf says which agents, or calls, a step takes. */

@@ -44,7 +44,7 @@ export const clip = (text: string): string =>
   text.length > longestLine ? `${text.slice(0, longestLine)}… and ${(text.length - longestLine).toLocaleString()} characters more` : text;
 
 /** Pair is a row of a diff side by side. */
-export interface Pair {
+interface Pair {
   left: Row | undefined;
   right: Row | undefined;
 }

@@ -1,5 +1,5 @@
 import { component$ } from '@builder.io/qwik';
-import { text } from '~/api/failure';
+import { placeOf, text } from '~/api/failure';
 import type { Checked } from './check';
 import { Comparison } from './comparison';
 import { boundsOf, deadlineOf, wayOf } from './plan';
@@ -18,8 +18,7 @@ const Refusal = ({ checked: { failure, would, release } }: { checked: Checked })
   <>
     {failure && (
       <p class="error" role="alert">
-        {failure.line > 0 && `Line ${failure.line}${failure.column > 0 ? `, column ${failure.column}` : ''}: `}
-        {text(failure)}
+        {placeOf(failure)}{text(failure)}
       </p>
     )}
     {release?.owner && <p class="notice warn">{ownerText(release.owner)}</p>}

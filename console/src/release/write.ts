@@ -2,7 +2,7 @@ import { caller } from '~/api/caller';
 import { hex } from '~/ui/bytes';
 
 /** Signature is what each change carries about who makes it. */
-export interface Signature {
+interface Signature {
   author: string;
   note: string;
   requestId: string;

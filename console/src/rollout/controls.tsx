@@ -2,7 +2,7 @@ import { $, component$, useSignal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import { Steering } from '~/gen/proto/registry/v1/registry_pb';
 import type { Candidate, Release } from '~/gen/proto/script/v1/script_pb';
-import { ownerText } from '~/release/owner';
+import { PastOwner } from '~/release/pastowner';
 import { signed } from '~/release/write';
 import { failedOf } from '~/script/header';
 import { Confirm } from '~/ui/confirm';
@@ -62,12 +62,7 @@ export const Controls = component$(({ release }: { release: Release }) => {
         {t?.steering === Steering.APPROVE && <p class="faint">The approval is for step {t.step} alone.</p>}
         {candidate.set && <p class="notice">It is part of the change set {candidate.set.name}: this decides about all of its {candidate.set.scripts.length} scripts.</p>}
         {t && t.version !== candidate.version && <p class="notice warn">Candidate {String(candidate.version)} took its place meanwhile: the registry refuses this.</p>}
-        {release.owner && t?.steering !== Steering.APPROVE && (
-          <>
-            <p class="notice warn">{ownerText(release.owner)}</p>
-            <label><input type="checkbox" bind:checked={force} /> Do it all the same (needs the role admin)</label>
-          </>
-        )}
+        {release.owner && t?.steering !== Steering.APPROVE && <PastOwner owner={release.owner} force={force} label="Do it all the same" />}
       </Confirm>
     </div>
   );

@@ -4,7 +4,7 @@ import { untilOf, whereOf } from '~/release/plan';
 import { failedOf } from '~/script/header';
 
 /** Stage is a part of a rollout, on the way from the tests to all agents. */
-export interface Stage {
+interface Stage {
   title: string;
   detail: string;
   state: 'done' | 'now' | 'next' | 'failed';

@@ -5,7 +5,7 @@ import { connecting, follow, type Live } from '~/live/follow';
 import { nameOf } from '~/script/name';
 
 /** Choice is which agents the page shows. It stands in the URL. */
-export interface Choice {
+interface Choice {
   /** The label that agents are grouped by; empty for the registry's default. */
   by: string;
   group: string | undefined;
@@ -27,7 +27,7 @@ export function choiceOf(url: URL | undefined): Choice {
 }
 
 /** StateOf is how the page says where an agent is: by a word and a sign, and by a colour besides. */
-export interface StateOf {
+interface StateOf {
   state: RolloutState;
   word: 'failed' | 'lost' | 'unknown' | 'waiting' | 'candidate' | 'passed' | 'active';
   sign: string;

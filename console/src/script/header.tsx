@@ -6,7 +6,7 @@ import { Freshness } from '~/live/freshness';
 import { Menu } from './menu';
 import { scriptHref, type Name } from './name';
 
-export type Tab = '' | 'history/' | 'rollout/';
+type Tab = '' | 'history/' | 'rollout/';
 
 const tabs: { page: Tab; title: string }[] = [
   { page: '', title: 'Edit' },
@@ -43,7 +43,7 @@ export const Header = component$<Props>(({ name, tab, status, live }) => {
 });
 
 /** State is what a script is now, in a few words. */
-export const State = ({ status }: { status: ScriptStatus | undefined }) => {
+const State = ({ status }: { status: ScriptStatus | undefined }) => {
   const r = status?.release;
   if (!r) {
     return null;

@@ -8,7 +8,7 @@ import { useLoad } from '~/live/load';
 import { nameOf, type Name } from './name';
 
 /** Record is what the registry keeps of a script: the status has less of it. */
-export interface Record {
+interface Record {
   /** With all retained versions; undefined for a deleted script. */
   release: Release | undefined;
   /** Newest first. */

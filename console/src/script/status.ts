@@ -1,12 +1,11 @@
 import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import type { FleetStatus, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, follow, type Live } from '~/live/follow';
 import { nameOf } from './name';
 
 /** Followed is what a page about one script shows. */
-export interface Followed {
-  fleet: Signal<FleetStatus | undefined>;
+interface Followed {
   /** Undefined until the registry has answered, and of a script that does not exist. */
   script: Signal<ScriptStatus | undefined>;
   live: Signal<Live>;
@@ -14,7 +13,6 @@ export interface Followed {
 
 /** useStatus follows the script that the URL names: the registry sends each change of it and of its way to the agents. */
 export function useStatus(url: Signal<URL | undefined>): Followed {
-  const fleet = useSignal<FleetStatus>();
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());
 
@@ -32,10 +30,9 @@ export function useStatus(url: Signal<URL | undefined>): Followed {
       live,
       (signal) => registry().watchStatus({ tenant, name }, { signal }),
       ({ status }) => {
-        fleet.value = status;
         script.value = status?.scripts[0];
       },
     );
   }, { strategy: 'document-ready' });
-  return { fleet, script, live };
+  return { script, live };
 }

@@ -15,7 +15,7 @@ export interface Used {
 const hour = 3_600_000;
 
 /** Span is a time to look at, and how long each bar of it is. */
-export interface Span {
+interface Span {
   title: string;
   hours: number;
   bar: number;

@@ -1,4 +1,5 @@
 import { $, component$ } from '@builder.io/qwik';
+import { text } from '~/api/failure';
 import { useBench } from '~/editor/bench';
 import { textOf } from '~/ui/bytes';
 import { pretty } from '~/ui/json';
@@ -65,7 +66,7 @@ export const ErrorView = component$(({ error }: { error: ScriptError }) => {
   });
   return (
     <div class="error" role="alert">
-      <strong>{error.kind}</strong> {error.field && !error.message.startsWith(error.field) && `${error.field}: `}{error.message}
+      <strong>{error.kind}</strong> {text(error)}
       {error.line > 0 && (
         <>
           {' '}
