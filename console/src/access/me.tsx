@@ -10,7 +10,7 @@ import { milliseconds, Time } from '~/ui/time';
 const pause = 10_000;
 const skewed = 5000; // milliseconds between clocks that matter
 
-/** Me says who the person is to the registry, and how the registry is. */
+/** Me shows who the person is to the registry, and the health of the registry. */
 export const Me = component$(() => {
   const { found, failure, live } = usePoll(
     useSignal(true),

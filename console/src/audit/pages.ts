@@ -4,7 +4,7 @@ import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
 import type { Listed } from '~/live/pages';
 import { param } from '~/shell/query';
 
-/** Filter is which writes a person looks at. */
+/** Filter selects writes. */
 export interface Filter {
   tenant: string;
   name: string;
@@ -12,7 +12,7 @@ export interface Filter {
   since: number;
 }
 
-/** filterOf reads the URL. A day goes before a number of hours. */
+/** filterOf reads the URL. The parameter day overrides hours. */
 export function filterOf(url: URL): Filter {
   const day = new Date(`${param(url, 'day')}T00:00`).getTime(); // in the reader's zone
   const hours = Number(param(url, 'hours'));

@@ -35,8 +35,8 @@ export function csvLine(e: AuditEntry): string {
 }
 
 /**
- * cell is a value for spreadsheets. They take a text that begins with one of these, maybe after space, for a formula, which strangers
- * must not write: an apostrophe before it says that it is text.
+ * cell is a value for spreadsheets. They read a text that begins with one of these, also after space, as a formula, which strangers
+ * must not write. An apostrophe makes it text.
  */
 export function cell(value: string | number | boolean): string {
   if (typeof value !== 'string') {

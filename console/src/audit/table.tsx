@@ -55,7 +55,7 @@ const Row = component$<{ e: AuditEntry; at: number; show$: QRL<(e: AuditEntry) =
   </tr>
 ));
 
-/** Of links to what was written: its history, the value or the tenant. */
+/** Of links to the script, value or tenant that was written. */
 const Of = ({ e }: { e: AuditEntry }) => {
   if (e.name) {
     return <Link prefetch={false} href={scriptHref(`${e.tenant}/${e.name}`, 'history/')}>{plain(`${e.tenant}/${e.name}`)}</Link>;

@@ -25,7 +25,7 @@ const historyOf = (r: Release): number => r.settings?.historyLimit ?? 0;
 const planOf = (r: Release): Plan | undefined => r.settings?.rollout;
 const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean => (a && b ? equals(PlanSchema, a, b) : a === b);
 
-/** story says in a few words what somebody did. The status of a fleet does not say who: the registry is asked for that. */
+/** story is a sentence about what somebody did. The status of a fleet has no author, so story reads the history. */
 export async function story(seen: Release | undefined, now: Release): Promise<string> {
   const name = `${now.tenant}/${now.name}`;
   if (now.deleted) {

@@ -4,17 +4,17 @@ import { failureOf, type Failure } from '~/api/failure';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import type { Problem } from './problem';
 
-/** Check is what the registry says of the draft. */
+/** Check is the registry's opinion of the draft. */
 export interface Check {
   state: 'waiting' | 'checking' | 'done' | 'failed';
   problems: Problem[];
-  /** The person may not publish, or the registry did not answer: nobody knows whether the draft is right. */
+  /** Why there is no result: the person is not allowed to publish, or the registry does not answer. */
   failure: Failure | undefined;
 }
 
 export const unchecked: Check = { state: 'waiting', problems: [], failure: undefined };
 
-/** blamesDraft says whether an error is about what is in the draft. */
+/** blamesDraft has the kinds of errors that are faults of the draft. */
 const blamesDraft = new Set(['INVALID', 'SCRIPT', 'LIMIT']);
 
 /** check asks the registry to validate a publish. It names the script's owner, so that ownership is not reported as a problem. */

@@ -3,7 +3,7 @@ import { placeOf, text } from '~/api/failure';
 import { useBench, type View } from './bench';
 import type { Problem } from './problem';
 
-/** Problems lists what the registry says of the draft. Each line leads to its place. */
+/** Problems lists the registry's errors and warnings about the draft. Each of them leads to its place. */
 export const Problems = component$(() => {
   const bench = useBench();
   const { state, problems, failure } = bench.check.value;

@@ -39,7 +39,7 @@ const TextView = component$(() => {
   );
 });
 
-/** FileView is for modules and bundles: nobody edits them as text. */
+/** FileView is for modules and bundles, which are not text. */
 const FileView = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;
@@ -84,7 +84,7 @@ const FileView = component$(() => {
 
 const largest = 4 << 20;
 
-/** ArtifactView names what the registry fetches. */
+/** ArtifactView edits the reference from which the registry fetches the source. */
 const ArtifactView = component$(() => {
   const bench = useBench();
   const settings = settingsOf(bench.draft.value.request);
@@ -102,5 +102,5 @@ const ArtifactView = component$(() => {
 
 const languageOf = (engine: string): Language => (engine === 'rego' ? 'rego' : 'lua');
 
-/** isBinary: bundles of policies are gzip. */
+/** isBinary reports a module, or a bundle of policies, which is gzip. */
 const isBinary = (engine: string, source: Uint8Array): boolean => engine === 'wasm' || (source[0] === 0x1f && source[1] === 0x8b);

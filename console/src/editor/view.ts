@@ -38,7 +38,7 @@ export interface Code {
 const pause = 100;
 
 /**
- * openCode puts an editor into host. It stands in a shadow root, so that the browser takes its styles as adopted sheets: the
+ * openCode puts an editor into host. Its shadow root lets the browser take its styles as adopted sheets: the
  * policy of the page allows no others.
  */
 export function openCode(host: HTMLElement, o: Options): Code {
@@ -70,7 +70,7 @@ export function openCode(host: HTMLElement, o: Options): Code {
   };
 }
 
-/** Edits tells of the first change at once, and then after short pauses: a source may be large. */
+/** Edits reports the first change at once, and later ones after short pauses: a source can be large. */
 class Edits {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private untold = false;
@@ -85,7 +85,7 @@ class Edits {
     this.quiet = false;
   }
 
-  /** flush tells of what it has not told yet. */
+  /** flush reports a change that is still waiting. */
   flush(view: EditorView): void {
     if (this.untold) {
       this.untold = false;
@@ -112,7 +112,7 @@ class Edits {
       return true;
     };
     return [
-      // The page has these keys: here they only see to it that the page has what was typed.
+      // The page handles these keys. The editor only reports what was typed, before the page uses it.
       Prec.highest(keymap.of([{ key: 'Mod-Enter', run: now }, { key: 'Mod-s', run: now }])),
       EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.quiet) {
@@ -147,14 +147,14 @@ function extensions(o: Options): Extension {
     EditorState.readOnly.of(o.readOnly),
     languageOf(o.language),
     completion ? autocompletion({ override: [completion], icons: false }) : [],
-    // Tab indents. Escape, then Tab leaves: CodeMirror sees to that.
+    // Tab indents. CodeMirror lets Escape and then Tab leave the editor.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     theme,
   ];
 }
 
 /**
- * overwrite takes what is typed over a selection. Else Chrome changes the page itself, and keeps the look of what was there with
+ * overwrite handles text that is typed over a selection. Otherwise Chrome changes the page itself, and keeps the old look with
  * inline styles, which the policy of the page refuses.
  */
 const overwrite = EditorView.domEventHandlers({

@@ -33,10 +33,10 @@ const views: { id: View; title: string }[] = [
   { id: 'yaml', title: 'YAML' },
 ];
 
-/** After so many milliseconds without a change, the registry checks the draft. */
+/** The registry checks the draft after this many milliseconds without a change. */
 const pause = 500;
 
-/** Workbench edits one script: source, settings and YAML are views of one draft, which the panel beside them tries. */
+/** Workbench edits one script. Source, settings and YAML are views of one draft, and the panel beside them tries it. */
 export const Workbench = component$<Props>(({ opened, script }) => {
   const bench: Bench = {
     draft: useSignal(opened.draft),
@@ -54,7 +54,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
-  // What somebody else did since the draft began, and the revision that it is about.
+  // What somebody else did since the draft began, and the revision that was last reported.
   const theirs = useSignal('');
   const told = useSignal(0n);
   const run = useSignal(0);
@@ -82,7 +82,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     }
   });
 
-  /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
+  /** catchUp shows the new version, unless the person begins to change the draft before it arrives. */
   const catchUp = $(async (what: string) => {
     const before = bench.draft.value.request;
     try {
@@ -123,7 +123,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     keep(name, { draft, base: bench.base.value, release: seen.value });
   });
 
-  // The registry says at once what somebody else does with the script.
+  // The registry reports at once what somebody else does with the script.
   useTask$(({ track }) => {
     const now = track(() => script.value)?.release;
     const busy = track(() => publishing.value);
@@ -153,7 +153,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   useVisibleTask$(
     ({ track, cleanup }) => {
       const { request } = track(() => bench.draft.value);
-      // Who may not publish has been told, and can go on.
+      // Without the right to publish, every check would fail: the first failure stays on the page.
       if (bench.check.value.failure?.kind === 'DENIED') {
         return;
       }
@@ -181,7 +181,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
           return;
         }
         event.preventDefault();
-        // A field says what it has when it loses the focus.
+        // A field reports its text when it loses the focus.
         const field = document.activeElement;
         if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
           field.dispatchEvent(new Event('change', { bubbles: true }));
@@ -189,7 +189,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         const wish = event.key === 's' ? () => (publishing.value = true) : () => run.value++;
         setTimeout(wish);
       };
-      // The dialog closes at the moment that it tells of what it published: nothing may be rendered between the two.
+      // The dialog closes when it calls onPublished. Loading the handler at that moment would show the old state for a while.
       void onPublished.resolve();
       document.addEventListener('keydown', onKey);
       cleanup(() => document.removeEventListener('keydown', onKey));

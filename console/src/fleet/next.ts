@@ -8,10 +8,10 @@ interface Advice {
   command?: string;
 }
 
-/** The agent reports too little of its disk to say more than that it is nearly full. */
+/** The part of the disk that is free when a disk is nearly full. */
 const little = 0.1;
 
-/** adviceOf says what an operator does next. It is what docs/runbooks.md says of the alerts. */
+/** adviceOf lists what an operator does next. docs/runbooks.md has the same advice for alerts. */
 export function adviceOf(a: AgentStatus): Advice[] {
   const all: Advice[] = [];
   const add = (when: unknown, title: string, text: string, command?: string) => when && all.push(command ? { title, text, command } : { title, text });

@@ -19,7 +19,7 @@ interface Totals {
 
 const pause = 5000;
 
-/** Summary says how the fleet is, in one line. */
+/** Summary counts the agents of the fleet in one line. */
 export const Summary = component$(() => {
   const { found, failure } = usePoll(useSignal(true), pause, $((_: boolean, signal: AbortSignal) => load(signal)));
   const t = found.value;
@@ -47,7 +47,7 @@ const Figure = ({ n, text, state }: { n: number; text: string; state: string }) 
   <Link href={`/fleet/?state=${state}`} class={n > 0 ? 'warn' : 'faint'}><b>{count(n)}</b> {text}</Link>
 );
 
-/** Frozen says who froze the registry, and why. */
+/** Frozen shows who froze the registry, and why. */
 const Frozen = ({ freeze }: { freeze: Freeze }) => (
   <p class="notice warn" role="status">
     {freeze.unreadable ? (

@@ -14,7 +14,7 @@ import { details, subject } from './sentence';
 interface Props {
   events: Event[];
   more: boolean;
-  /** Becomes the place of the last event that is seen, so that older ones are loaded. */
+  /** EventTable sets it to the place of the last event in view, so that older ones are loaded. */
   wanted: Signal<number>;
 }
 

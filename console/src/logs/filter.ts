@@ -2,7 +2,7 @@ import { durationFromMs, type Duration } from '@bufbuild/protobuf/wkt';
 import { listOf } from '~/ui/form';
 import { param } from '~/shell/query';
 
-/** Filter is what the URL says of the lines that a person wants to see. */
+/** Filter selects the lines that a person wants to see. */
 export interface Filter {
   tenant: string;
   name: string;

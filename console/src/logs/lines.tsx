@@ -11,12 +11,12 @@ import type { Line } from './buffer';
 
 interface Props {
   lines: Line[];
-  /** Lines before these that the page does not keep any more. */
+  /** How many earlier lines the page has dropped. */
   dropped: number;
   atEnd: Signal<boolean>;
 }
 
-/** Lines shows those lines that are in its box. It stays at the end while the person is there, and else where they are. */
+/** Lines renders only the lines in its box. It follows the end while the person is there, and otherwise stays where the person reads. */
 export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
   const seen = useWindow(lineHeight);
   const gone = useSignal(0);
@@ -32,7 +32,7 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
     if (end) {
       box.scrollTop = all.length * lineHeight;
     } else {
-      // The lines that made room for others were above what the person reads.
+      // Dropped lines were above the lines that the person reads.
       box.scrollTop -= (dropped - gone.value) * lineHeight;
     }
     gone.value = dropped;

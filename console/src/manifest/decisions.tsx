@@ -6,7 +6,7 @@ import { listOf } from '~/ui/form';
 import { CheckField, Field } from './field';
 import { parseDecimal, taken } from './values';
 
-/** DecisionsForm says which calls go to the decision log. */
+/** DecisionsForm sets which calls go to the decision log. */
 export const DecisionsForm = component$(() => {
   const bench = useBench();
   const decisions = settingsOf(bench.draft.value.request).decisions;

@@ -16,7 +16,7 @@ const targets = [
 const names: Record<string, string> = { lua: 'Lua', '': 'Lua', wasm: 'WebAssembly', rego: 'Rego' };
 const hints: Record<string, string> = { rego: 'The path of a rule, such as acme/route/decision. Empty is the rule decision, or allow.', wasm: 'The exported function.' };
 
-/** EngineForm has what one engine alone takes. */
+/** EngineForm has the settings of a single engine. */
 export const EngineForm = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;

@@ -16,7 +16,7 @@ interface Props {
   take$: QRL<(text: string) => ValueOrPromise<string | undefined | void>>;
 }
 
-/** Field is one value of a form. What is wrong with it stands below, and what was typed stays. */
+/** Field is one value of a form. It shows a problem below, and keeps what was typed. */
 export const Field = component$<Props>(({ label, value, hint, path, placeholder, mono, rows, take$ }) => {
   const bench = useBench();
   const typed = useSignal<{ text: string; problem: string }>();

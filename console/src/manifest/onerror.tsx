@@ -9,7 +9,7 @@ const policies = [
   { value: 'open', title: 'Let the request go on (open)' },
 ];
 
-/** OnErrorForm says what a gateway gets if the script makes no decision. */
+/** OnErrorForm sets what a gateway gets if the script makes no decision. */
 export const OnErrorForm = component$(() => {
   const bench = useBench();
   const onError = settingsOf(bench.draft.value.request).onError;

@@ -3,10 +3,10 @@ import { changePart, settingsOf, type Bench } from '~/editor/bench';
 import { AmountSchema, KeyShareSchema, PlanSchema, ShadowShareSchema, StepSchema, type Amount, type Plan, type Step } from '~/gen/proto/script/v1/script_pb';
 import type { Parsed } from './values';
 
-/** By says what a step takes a share of. */
+/** By is what a step takes a share of. */
 export type By = 'agents' | 'keys' | 'shadow';
 
-/** Share is a step as people think of it. On the wire each kind has its share elsewhere. */
+/** Share is a step as the form has it. In a message, each kind of step has its share in another field. */
 export interface Share {
   by: By;
   percent: number;
@@ -37,7 +37,7 @@ export function changeStep(bench: Bench, at: number, part: Partial<Step>): void 
   changePlan(bench, { steps: planOf(bench).steps.map((s, i) => (i === at ? { ...s, ...part } : s)) });
 }
 
-/** nextStep goes on after the steps that there are. */
+/** nextStep suggests the step after the present ones. */
 export function nextStep(steps: Step[]): Step {
   const most = Math.max(0, ...steps.filter((s) => !s.keys && !s.shadow).map((s) => s.percent));
   const percent = most === 0 ? 5 : Math.min(99, most < 25 ? 25 : most < 50 ? 50 : most + 10);

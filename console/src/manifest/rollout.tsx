@@ -43,7 +43,7 @@ const ThresholdsForm = component$<PlanProps>(({ plan }) => {
         <DecimalField
           label="If more calls fail than, in percent"
           value={plan.maxError ?? plan.maxErrorPercent}
-          // The whole number is for software that knows only that.
+          // Older software reads the whole number only.
           take$={$((n: number | undefined) => changePlan(bench, { maxError: n, maxErrorPercent: n === undefined ? n : Math.ceil(n) } as Partial<Plan>))}
         />
         <DecimalField label="If failures increase by, in percentage points" value={plan.maxErrorIncrease} take$={$((n: number | undefined) => changePlan(bench, { maxErrorIncrease: n } as Partial<Plan>))} />

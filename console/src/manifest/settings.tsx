@@ -10,7 +10,7 @@ import { EngineForm } from './engine';
 import { TriggerForm } from './trigger';
 import { formatWhole, parseSmall, parseWhole, taken } from './values';
 
-/** SettingsForm has what a script runs with, beside its source, tests and rollout. */
+/** SettingsForm has all settings but the tests and the rollout. */
 export const SettingsForm = component$(() => {
   const { library } = settingsOf(useBench().draft.value.request);
   return (
@@ -26,7 +26,7 @@ export const SettingsForm = component$(() => {
   );
 });
 
-/** ScriptForm has what is of the script, and of no version. */
+/** ScriptForm has what belongs to the script and not to a version. */
 const ScriptForm = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;

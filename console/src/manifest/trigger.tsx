@@ -6,7 +6,7 @@ import { listOf } from '~/ui/form';
 import { Field } from './field';
 import { formatPairs, formatWhole, parsePairs, parseSmall, taken } from './values';
 
-/** TriggerForm says on which event of a gateway the script runs, and about which requests. */
+/** TriggerForm sets on which event of a gateway the script runs, and for which requests. */
 export const TriggerForm = component$(() => {
   const bench = useBench();
   const trigger = settingsOf(bench.draft.value.request).trigger;

@@ -8,19 +8,19 @@ import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 
 const pause = 300;
 
-/** YamlView is the draft as the manifest that scriptctl and a cluster take, without the source. Both ways lead to one draft. */
+/** YamlView edits the draft as a manifest for scriptctl or a cluster, without the source. */
 export const YamlView = component$(() => {
   const bench = useBench();
   const content = useSignal<Content>({ text: '', edition: 0 });
   const problems = useSignal<Problem[]>([]);
   const failure = useSignal('');
   const typed = useSignal<string>();
-  // The request that the YAML says.
+  // The request that the YAML describes.
   const own = useSignal<PublishRequest>();
 
   useVisibleTask$(
     async ({ track }) => {
-      // Something else may change the draft: somebody saves a test, or takes what the registry has.
+      // Another part of the page can change the draft: the person saves a test, or loads the newest version.
       if (track(() => bench.draft.value).request === own.value) {
         return;
       }
@@ -71,7 +71,7 @@ export const YamlView = component$(() => {
         content={content.value}
         problems={problems.value}
         onEdit$={$((now: string) => {
-          // Until the console has read it, the forms wait.
+          // The forms are disabled until the console has parsed it.
           bench.broken.value = now;
           typed.value = now;
         })}

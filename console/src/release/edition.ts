@@ -5,7 +5,7 @@ import type { Name } from '~/script/name';
 import { plainTextOf } from '~/ui/bytes';
 import { treeOf, type Tree } from './settings';
 
-/** Edition is a version, or a draft, as something to compare. */
+/** Edition is a version or a draft, ready for a comparison. */
 export interface Edition {
   title: string;
   source: Uint8Array;

@@ -25,7 +25,7 @@ export const sections: { name: string; title: string }[] = [
   { name: 'entrypoint', title: 'Function that is called' },
 ];
 
-/** treeOf leaves out what says nothing, so that a default is the same however it was written. */
+/** treeOf leaves out empty parts, so that a default equals a missing part. */
 export function treeOf(settings: Settings | undefined): Tree {
   if (!settings) {
     return {};
@@ -52,7 +52,7 @@ export function treeOf(settings: Settings | undefined): Tree {
   return tree;
 }
 
-/** settingsOf is the way back. What did not change keeps the bytes that it has in before. */
+/** settingsOf is the inverse of treeOf. Unchanged parts keep their bytes from before. */
 export function settingsOf(tree: Tree, ...before: (Settings | undefined)[]): Settings {
   const { config, tests, engine: _, entrypoint: __, ...rest } = tree;
   const settings = fromJson(SettingsSchema, rest as JsonObject);
@@ -64,7 +64,7 @@ export function settingsOf(tree: Tree, ...before: (Settings | undefined)[]): Set
 
 const jsonBytes = (v: Json | undefined): Uint8Array<ArrayBuffer> => (v === undefined ? new Uint8Array() : bytesOf(typeof v === 'string' && v.startsWith(raw) ? v.slice(raw.length) : JSON.stringify(v)));
 
-/** raw begins a text that stands for a document that would not come back as it was: JavaScript rounds long numbers. */
+/** raw begins the text of a document that JavaScript would change, because it rounds long numbers. */
 const raw = 'as it is: ';
 
 /** documentOf reads JSON; undefined for none. */
@@ -81,7 +81,7 @@ export function documentOf(bytes: Uint8Array): Json | undefined {
   }
 }
 
-/** testsOf has the tests by their names, so that two people can each add one. */
+/** testsOf returns the tests by their names, so that tests of two people merge. */
 function testsOf(tests: Test[]): Json {
   const named = tests.map((t): [string, Json] => [t.name, testOf(t)]);
   return new Set(tests.map((t) => t.name)).size === tests.length ? Object.fromEntries(named) : named;

@@ -4,7 +4,7 @@ import { sections } from './settings';
 import { Sides, who } from './sourceconflicts';
 import { pathKey, print, type Difference, type Json } from './tree';
 
-/** SettingsConflicts lists the settings that either changed, and asks about those that both changed. */
+/** SettingsConflicts lists the changed settings, and asks about the settings that both people changed. */
 export const SettingsConflicts = component$(({ conflict, choices }: { conflict: Conflict; choices: Choices }) => {
   const found = conflict.settings;
   if (found.length === 0) {

@@ -9,7 +9,7 @@ const choicesOf: { value: Choice; title: string }[] = [
   { value: 'both', title: 'Take both, theirs first' },
 ];
 
-/** SourceConflicts shows the source with the changes of both, and asks about those that overlap. */
+/** SourceConflicts shows the changes of both people in the source, and asks about overlaps. */
 export const SourceConflicts = component$(({ conflict, choices }: { conflict: Conflict; choices: Choices }) => {
   const pieces = conflict.source;
   const clashes = pieces.filter((p) => p.kind === 'conflict').length;
@@ -107,7 +107,7 @@ const Side = ({ title, lines }: { title: string; lines: string[] }) => (
 const mostLines = 300;
 const signs = { removed: '− ', added: '+ ', same: '' };
 
-/** Block shows lines, not more than a person would read. */
+/** Block shows lines, up to a bound. */
 const Block = ({ lines, kind = 'same', empty }: { lines: string[]; kind?: 'removed' | 'added' | 'same'; empty?: string }) => {
   if (lines.length === 0) {
     return empty ? <p class="faint">{empty}</p> : null;

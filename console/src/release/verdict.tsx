@@ -5,7 +5,7 @@ import { Comparison } from './comparison';
 import { boundsOf, deadlineOf, wayOf } from './plan';
 import { ownerText } from './owner';
 
-/** Verdict says what the registry thinks of a draft, how it would come to the agents, and what changes. */
+/** Verdict shows whether the registry accepts a draft, how it would come to the agents, and what changes. */
 export const Verdict = component$(({ checked }: { checked: Checked }) => (
   <>
     <Refusal checked={checked} />

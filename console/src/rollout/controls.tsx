@@ -21,7 +21,7 @@ const promote: Move = { steering: Steering.PROMOTE, action: 'Promote', text: 'It
 const abort: Move = { steering: Steering.ABORT, action: 'Abort', text: 'The version that was active before runs on all agents. You can try this one again later.', danger: true };
 const retry: Move = { steering: Steering.RETRY, action: 'Retry', text: 'It starts again with its tests, and goes through all steps.', primary: true };
 
-/** movesOf returns the moves that make sense now. The registry decides whether the person is allowed to make them. */
+/** movesOf returns the moves that make sense now. The registry decides whether the person can make them. */
 function movesOf(r: Release, c: Candidate): Move[] {
   if (failedOf(c)) {
     return [retry, promote];
@@ -29,7 +29,7 @@ function movesOf(r: Release, c: Candidate): Move[] {
   return [...(waitsForApproval(r, c) ? [approve] : []), promote, abort];
 }
 
-/** Target is the candidate that a person saw when they chose a move: nobody moves another one that took its place. */
+/** Target is the candidate that the person saw when they chose a move, so that the move cannot hit its successor. */
 interface Target extends Move {
   version: bigint;
   step: number;

@@ -6,7 +6,7 @@ import { Time } from '~/ui/time';
 
 const shown = 30;
 
-/** Decisions are what the registry and people decided about the candidate, with their reasons, newest first. */
+/** Decisions lists the decisions about the candidate, newest first, by the registry and by people. */
 export const Decisions = component$(({ history, version }: { history: HistoryEntry[]; version: bigint | undefined }) => {
   const entries = ofLast(history, version).slice(0, shown);
   return (

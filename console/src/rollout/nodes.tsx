@@ -16,7 +16,7 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Nodes shows where each agent is: one by one, or by a label if there are many. */
+/** Nodes shows the state of each agent, or of groups of agents if there are many. */
 export const Nodes = component$<Props>(({ message, url }) => {
   const { group, state } = choiceOf(url.value);
   const all = sum(message);
@@ -66,7 +66,7 @@ const Legend = ({ message: m, url }: Props) => (
   </ul>
 );
 
-/** Cells are the agents one by one. The arrow keys go to the one beside. */
+/** Cells shows agents one by one. The arrow keys move between them. */
 const Cells = component$<Props>(({ message: m, url }) => {
   const selected = useSignal('');
   const { offset } = choiceOf(url.value);

@@ -14,7 +14,7 @@ import { share } from './figures';
 
 const pause = 5000;
 
-/** Shadow shows where the results of a candidate differ from the live ones, before any caller gets them. */
+/** Shadow shows where a candidate's results differ from the live results. No caller gets them yet. */
 export const Shadow = component$(({ name, calls }: { name: Name; calls: ShadowCalls | undefined }) => {
   const query = useComputed$(() => ({ ...name }));
   const { found, live } = usePoll(query, pause, $((script: Name, signal: AbortSignal) => registry().shadowDiff({ ...script }, { signal })));
@@ -56,7 +56,7 @@ const Counts = ({ calls: c }: { calls: ShadowCalls }) => {
   );
 };
 
-/** Sample is one call. All of it was written by a tenant or its callers: it is shown as text. */
+/** Sample is one call. A tenant or its callers wrote all of it, so it is shown as text only. */
 const Sample = ({ sample: s }: { sample: ShadowSample }) => (
   <details class="sample">
     <summary><Time at={s.time} clock /> differs at {s.paths.slice(0, 5).map((p) => p || 'the whole result').join(', ')}{s.paths.length > 5 && ` and ${s.paths.length - 5} more`}</summary>

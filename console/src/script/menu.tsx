@@ -11,7 +11,7 @@ interface Props {
   release: Release;
 }
 
-/** Menu has what a person can do with a script, besides writing another version. */
+/** Menu has the actions on a script. */
 export const Menu = component$<Props>(({ name, release }) => {
   const menu = useSignal<HTMLDetailsElement>();
   const rollback = useSignal(false);

@@ -7,7 +7,7 @@ import type { Live } from '~/live/follow';
 import { useLoad } from '~/live/load';
 import { nameOf, type Name } from './name';
 
-/** Record is what the registry keeps of a script: the status has less of it. */
+/** Record is the whole release of a script and its history. The status has less. */
 interface Record {
   /** With all retained versions; undefined for a deleted script. */
   release: Release | undefined;
@@ -15,9 +15,9 @@ interface Record {
   history: HistoryEntry[];
 }
 
-/** useRecord reads the record again whenever the status tells another revision, and when the registry answers again. */
+/** useRecord reads the record again when the status has another revision, and when the registry answers again. */
 export function useRecord(url: Signal<URL | undefined>, status: Signal<ScriptStatus | undefined>, live: Signal<Live>) {
-  // Computed, as the status changes far more often than these. A script that never existed has no status.
+  // Computed, because the status changes far more often than these. A script that never existed has no status.
   const revision = useComputed$(() => status.value?.release?.revision);
   const answers = useComputed$(() => live.value.state === 'live');
   const query = useComputed$(() => {

@@ -4,14 +4,14 @@ import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, follow, type Live } from '~/live/follow';
 import { nameOf } from './name';
 
-/** Followed is what a page about one script shows. */
+/** Followed is the status of one script. */
 interface Followed {
-  /** Undefined until the registry has answered, and of a script that does not exist. */
+  /** Undefined until the registry has answered, and for a script that does not exist. */
   script: Signal<ScriptStatus | undefined>;
   live: Signal<Live>;
 }
 
-/** useStatus follows the script that the URL names: the registry sends each change of it and of its way to the agents. */
+/** useStatus follows the script in the URL: its changes, and how they reach the agents. */
 export function useStatus(url: Signal<URL | undefined>): Followed {
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());

@@ -15,7 +15,7 @@ export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void>
         goToSignIn();
       }
     } catch {
-      // The page says what is wrong.
+      // The page shows the error.
     }
   });
 

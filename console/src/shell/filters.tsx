@@ -5,7 +5,7 @@ interface TextProps {
   label: string;
   /** The parameter of the URL. */
   name: string;
-  /** What the URL has. */
+  /** The value in the URL. */
   value: string;
   placeholder?: string;
   type?: 'search' | 'text' | 'number' | 'date';
@@ -15,13 +15,13 @@ interface TextProps {
 
 const typing = 200;
 
-/** TextFilter is a field whose text stands in the URL a moment after it was typed. */
+/** TextFilter is a field for a parameter of the URL. The URL follows a moment after typing. */
 export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size = 20 }) => {
   const typed = useSignal(value);
   const sent = useSignal(value);
   const change = useChangeQuery();
 
-  // What the URL says counts, unless it is only what was typed a moment ago.
+  // A new value in the URL replaces the text, unless it is the text that was typed a moment ago.
   useTask$(({ track }) => {
     track(() => value);
     if (value !== sent.value) {

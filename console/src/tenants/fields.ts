@@ -9,7 +9,7 @@ export interface Field {
   name: string;
   title: string;
   kind: Kind;
-  /** What holds if nothing is set. */
+  /** The default. */
   preset: string;
 }
 
@@ -59,7 +59,7 @@ export function faultOf(d: Draft): { field: Field; text: string } | undefined {
   return field && { field, text: `${field.title}: “${d[field.name]}” is not ${wants[field.kind]}` };
 }
 
-/** settingsOf changes those fields of the settings that the form has, and leaves what it does not know. */
+/** settingsOf changes the fields of the settings that the form has, and keeps the others. */
 export function settingsOf(d: Draft, base: TenantSettings | undefined): TenantSettings {
   const of = (f: Field): number => numberOf(f.kind, d[f.name]?.trim() ?? '') ?? 0;
   const settings = base ? clone(TenantSettingsSchema, base) : create(TenantSettingsSchema);

@@ -18,7 +18,7 @@ interface Tenants extends Listed<Tenant> {
 
 const page = 500;
 
-/** TenantList has the tenants for which something was set. More come when the person scrolls. */
+/** TenantList lists the tenants with settings. */
 export const TenantList = component$(() => {
   const seen = useWindow();
   const { list, failure } = usePages(

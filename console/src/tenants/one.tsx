@@ -13,7 +13,7 @@ import { draftOf, limitFields, ownFields } from './fields';
 import { TenantForm } from './form';
 import { UsagePanel } from './panel';
 
-/** OneTenant is what holds for a tenant, and what its calls used. */
+/** OneTenant shows the settings of a tenant, and what its calls used. */
 export const OneTenant = component$<{ name: string; url: Signal<URL | undefined> }>(({ name, url }) => {
   const editing = useSignal(false);
   const resetting = useSignal(false);

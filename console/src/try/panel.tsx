@@ -11,7 +11,7 @@ import { recordedOf, remember, savedOf, start, type Saved } from './request';
 import { ErrorView, ResultView } from './result';
 import { SaveAsTest } from './save';
 
-/** TryPanel runs the draft on an agent. Another number in run is a wish of the keyboard to run it. */
+/** TryPanel runs the draft on an agent. The keyboard changes run to start a call. */
 export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
   const bench = useBench();
   const { tests, library } = settingsOf(bench.draft.value.request);

@@ -8,7 +8,7 @@ import type { Error as ScriptError } from '~/gen/proto/script/v1/script_pb';
 import { bytes, count, duration } from '~/ui/number';
 import { Time } from '~/ui/time';
 
-/** ResultView shows what came of one call. */
+/** ResultView shows the result of one call. */
 export const ResultView = component$(({ result, agent }: { result: TryResult; agent: string }) => (
   <>
     {result.error ? <ErrorView error={result.error} /> : <Values values={result.results} truncated={result.truncated} />}

@@ -9,7 +9,7 @@ import { fieldsOf } from '~/ui/form';
 
 const testable = new Set(['SCRIPT', 'LIMIT', 'TIMEOUT']);
 
-/** SaveAsTest adds a call and what came of it to the tests of the draft. */
+/** SaveAsTest adds a call and its result to the tests of the draft. */
 export const SaveAsTest = component$(({ json, result }: { json: string; result: TryResult }) => {
   const bench = useBench();
   const saved = useSignal('');

@@ -48,7 +48,7 @@ const Skeleton = ({ at, columns }: { at: number; columns: number }) => (
   </tr>
 );
 
-/** Spacer stands for the rows that are not in the page. */
+/** Spacer takes the room of the rows that are not in the page. */
 const Spacer = ({ rows, height, columns }: { rows: number; height: number; columns: number }) =>
   rows > 0 ? (
     <tr aria-hidden="true" class="spacer">

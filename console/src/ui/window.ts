@@ -27,7 +27,7 @@ export function useWindow(rowHeight = tableRow): Window {
     }
     const first = Math.max(0, Math.floor(v.scrollTop / rowHeight) - margin);
     const last = Math.ceil((v.scrollTop + v.clientHeight) / rowHeight) + margin;
-    // Steps of some rows: a scrolled pixel renders nothing.
+    // Steps of several rows, so that most scrolling renders nothing.
     from.value = first - (first % margin);
     to.value = last + margin - (last % margin);
   });

@@ -1,12 +1,12 @@
 import { hex as hexDigits, plainTextOf } from '~/ui/bytes';
 import { isJSON } from '~/ui/json';
 
-/** Content is what a value holds, as people can read it. */
+/** Content is the content of a value for people. */
 export type Content = { kind: 'json' | 'text'; text: string } | { kind: 'binary'; head: string };
 
 const headBytes = 256;
 
-/** contentOf takes bytes that are UTF-8 without NUL for text. */
+/** contentOf treats UTF-8 without NUL as text. */
 export function contentOf(bytes: Uint8Array): Content {
   const text = plainTextOf(bytes);
   if (text === undefined) {
@@ -15,7 +15,7 @@ export function contentOf(bytes: Uint8Array): Content {
   return { kind: isJSON(text) ? 'json' : 'text', text };
 }
 
-/** hexOf has sixteen bytes a line, each line with its place. */
+/** hexOf prints sixteen bytes a line, each line with its offset. */
 function hexOf(bytes: Uint8Array): string {
   const lines = [];
   for (let at = 0; at < bytes.length; at += 16) {

@@ -17,7 +17,7 @@ interface Props {
   onCancel$: QRL<() => void>;
 }
 
-/** Editor writes a value. If somebody wrote it meanwhile, it shows theirs beside mine, and overwrites nothing. */
+/** Editor writes a value. If somebody else wrote it meanwhile, Editor shows both contents and overwrites nothing. */
 export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) => {
   const key = useSignal(base?.value.key ?? '');
   const before = base && plainTextOf(base.content);
@@ -93,7 +93,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
   );
 });
 
-/** Theirs is what somebody wrote meanwhile, and how mine differs from it. */
+/** Theirs shows what somebody else wrote meanwhile, and the difference. */
 const Theirs = ({ theirs: { value, content }, mine, isNew }: { theirs: Kept; mine: string | undefined; isNew: boolean }) => {
   const text = plainTextOf(content);
   return (

@@ -22,7 +22,7 @@ interface Compared {
   now: string;
 }
 
-/** History lists the changes of a key. Each version that is kept can be compared with the present one, and come back. */
+/** History lists the changes of a key, to compare an older version or bring it back. */
 export const History = component$<Props>(({ history, onChanged$ }) => {
   const { tenant, key, lines } = history;
   const compared = useSignal<Compared>();

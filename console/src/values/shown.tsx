@@ -3,7 +3,7 @@ import { plainLines } from '~/ui/plain';
 import { pretty } from '~/ui/json';
 import { contentOf } from './content';
 
-/** Shown is the content of a value, laid out for reading. */
+/** Shown shows the content of a value. */
 export const Shown = ({ content }: { content: Uint8Array }) => {
   const c = contentOf(content);
   if (content.length === 0) {

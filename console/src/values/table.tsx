@@ -17,7 +17,7 @@ export interface Values extends Listed<Value> {
   unreadable: Unreadable[];
 }
 
-/** ValueTable shows no contents: they may be secret. */
+/** ValueTable shows no contents, because they can be secret. */
 export const ValueTable = component$<{ list: Values | undefined; seen: Window }>(({ list, seen }) => (
   <LongTable
     label="Values"
@@ -45,7 +45,7 @@ const Row = ({ v, at }: { v: Value; at: number }) => (
   </tr>
 );
 
-/** Quota says how much of what a tenant may keep it does keep. */
+/** Quota shows how much of its quota a tenant uses. */
 export const Quota = ({ list }: { list: Values }) => (
   <p class="summary">
     <span>

@@ -14,7 +14,7 @@ import { History } from './history';
 import { Shown } from './shown';
 import { read, remove, rollBack, type Kept } from './write';
 
-/** OneValue is a key with its history. The content comes when the person asks for it: it may be secret. */
+/** OneValue shows a key with its history. It loads the content on request only, because it can be secret. */
 export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, name }) => {
   const content = useSignal<Kept>();
   const editing = useSignal(false);

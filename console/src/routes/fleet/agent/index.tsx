@@ -49,7 +49,7 @@ export default component$(() => {
   );
 });
 
-/** Events of an agent are those that name it: an event of many agents names the first eight. */
+/** Events lists the events that name an agent. An event of many agents names the first eight. */
 const Events = component$<{ agent: string }>(({ agent }) => {
   const filter = useSignal<EventFilter>({ tenant: '', name: '', types: ['agent', 'drift'], hours: 0 });
   const { events, more, wanted, failure, live } = useEvents(filter);

@@ -4,7 +4,7 @@ import { By } from '~/release/by';
 import { changeText } from '~/release/change';
 import { Time } from '~/ui/time';
 
-/** Changes lists all that happened to the script, newest first. */
+/** Changes lists the history of the script, newest first. */
 export const Changes = component$(({ history }: { history: HistoryEntry[] }) => (
   <section aria-labelledby="changes">
     <h2 id="changes">Changes</h2>

@@ -15,7 +15,7 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Compared shows what is different between the two versions that the URL selects. */
+/** Compared shows the differences between the two versions in the URL. */
 export const Compared = component$<Props>(({ name, release, url }) => {
   const { a, b, split } = selectionOf(url.value, release);
   const query = useComputed$(() => ({ name, ...selectionOf(url.value, release) }));
