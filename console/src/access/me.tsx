@@ -40,7 +40,7 @@ export const Me = component$(() => {
               </dl>
               <h3>What you may do</h3>
               <Grants grants={c.grants} />
-              <p class="faint">The access policy of the registry decides this. Whoever may publish, release or administer may read, too.</p>
+              <p class="faint">The access policy of the registry decides this. The roles publish, release and admin include reading.</p>
             </>
           )}
         </section>

@@ -12,7 +12,8 @@ import { scriptHref } from '~/script/name';
 import { TryPanel } from '~/try/panel';
 import { BenchContext, isNew, replace, type Bench, type View } from './bench';
 import { newsOf, story } from './changed';
-import { check, unchecked } from './check';
+import { unchecked, useChecks } from './check';
+import { useKeys } from './keys';
 import { keep, forget } from './kept';
 import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
@@ -32,9 +33,6 @@ const views: { id: View; title: string }[] = [
   { id: 'rollout', title: 'Rollout plan' },
   { id: 'yaml', title: 'YAML' },
 ];
-
-/** The registry checks the draft after this many milliseconds without a change. */
-const pause = 500;
 
 /** Workbench edits one script. Source, settings and YAML are views of one draft, and the panel beside them tries it. */
 export const Workbench = component$<Props>(({ opened, script }) => {
@@ -151,51 +149,14 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   });
 
   useVisibleTask$(
-    ({ track, cleanup }) => {
-      const { request } = track(() => bench.draft.value);
-      // Without the right to publish, every check would fail: the first failure stays on the page.
-      if (bench.check.value.failure?.kind === 'DENIED') {
-        return;
-      }
-      const abort = new AbortController();
-      const timer = setTimeout(async () => {
-        bench.check.value = { ...bench.check.value, state: 'checking' };
-        const answer = await check(request, bench.owner.value, abort.signal);
-        if (!abort.signal.aborted) {
-          bench.check.value = answer;
-        }
-      }, pause);
-      cleanup(() => {
-        clearTimeout(timer);
-        abort.abort();
-      });
-    },
-    { strategy: 'document-ready' },
-  );
-
-  useVisibleTask$(
-    ({ cleanup }) => {
-      const onKey = (event: KeyboardEvent) => {
-        const control = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-        if (!control || document.querySelector('dialog[open]') || !(event.key === 's' || event.key === 'Enter')) {
-          return;
-        }
-        event.preventDefault();
-        // A field reports its text when it loses the focus.
-        const field = document.activeElement;
-        if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
-          field.dispatchEvent(new Event('change', { bubbles: true }));
-        }
-        const wish = event.key === 's' ? () => (publishing.value = true) : () => run.value++;
-        setTimeout(wish);
-      };
+    () => {
       // The dialog closes when it calls onPublished. Loading the handler at that moment would show the old state for a while.
       void onPublished.resolve();
-      document.addEventListener('keydown', onKey);
-      cleanup(() => document.removeEventListener('keydown', onKey));
     },
     { strategy: 'document-ready' },
   );
+  useChecks(bench);
+  useKeys(publishing, run);
 
   const draft = bench.draft.value;
   const release = script.value?.release;

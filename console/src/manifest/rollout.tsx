@@ -38,7 +38,7 @@ const ThresholdsForm = component$<PlanProps>(({ plan }) => {
   return (
     <fieldset>
       <legend>Give the version up</legend>
-      <p class="faint">The machine compares the steps with the active version, and returns to that by itself.</p>
+      <p class="faint">The registry compares each step with the active version, and returns to it without you.</p>
       <div class="fields">
         <DecimalField
           label="If more calls fail than, in percent"

@@ -86,7 +86,7 @@ const TestForm = component$<TestProps>(({ test, at, onRemove$ }) => {
               mono
               rows={4}
               placeholder="anything"
-              hint="Members that it does not name do not matter. null stands for one that must not be there."
+              hint="Other members of the result do not matter. null means that a member must be absent."
               take$={$((text: string) => (text.trim() === '' ? set(bench, at, { expect: new Uint8Array() }) : takeJSON(text, (expect) => set(bench, at, { expect }))))}
             />
           )}

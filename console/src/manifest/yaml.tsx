@@ -76,7 +76,7 @@ export const YamlView = component$(() => {
           typed.value = now;
         })}
       />
-      <p class="faint hint">The source stands in its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
+      <p class="faint hint">The source has its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
       <ul class="problems" aria-label="Problems of the YAML">
         {problems.value.map((p, i) => (
           <li key={i}>

@@ -56,5 +56,5 @@ const Converged = ({ status: { rollout: r, slowestAgent, converged } }: { status
       <dt>From commit to live</dt><dd>median {duration(r.median)}, p99 {duration(r.p99)}, slowest {duration(r.slowest)}{r.slowestAgent && ` (${r.slowestAgent})`}</dd>
     </dl>
   ) : !converged && slowestAgent ? (
-    <p>It is not live on all agents yet: {slowestAgent} is waited for.</p>
+    <p>It is not live on all agents yet. It waits for {slowestAgent}.</p>
   ) : null;

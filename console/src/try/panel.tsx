@@ -30,7 +30,7 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
       said.value =
         recorded.value.length > 0
           ? `${recorded.value.length} recorded requests are in the list. What the decision log masks is *** in them.`
-          : 'Agents have no recorded requests of this script. Have some recorded: Settings, Decision log.';
+          : 'Agents have no recorded requests of this script. To record some, open Settings, Decision log.';
     } catch (e) {
       said.value = text(failureOf(e));
     }
@@ -101,7 +101,7 @@ const Answer = component$(({ outcome }: { outcome: Outcome }) => {
     );
   }
   if (!call) {
-    return <p class="notice warn">The time was over before the call ran.</p>;
+    return <p class="notice warn">The time ran out before the call started.</p>;
   }
   return (
     <>

@@ -66,7 +66,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       )}
       <label>
         Content
-        <textarea bind:value={text} rows={12} spellcheck={false} disabled={file.value !== undefined} placeholder={base && before === undefined ? 'The present content is no text. What you type replaces it.' : ''} />
+        <textarea bind:value={text} rows={12} spellcheck={false} disabled={file.value !== undefined} placeholder={base && before === undefined ? 'The present content is not text. What you type replaces it.' : ''} />
       </label>
       <label>
         Or the content of a file
@@ -102,7 +102,7 @@ const Theirs = ({ theirs: { value, content }, mine, isNew }: { theirs: Kept; min
         {isNew ? 'The key exists already: ' : 'Somebody changed the value meanwhile: '}
         {plain(value.author)} wrote {bytes(value.size)}, <Time at={value.changedAt} />, revision {String(value.revision)}. Nothing was overwritten. Below, − is theirs and + is yours.
       </p>
-      {text === undefined || mine === undefined ? <p>The contents are no text, and cannot be compared here.</p> : <DiffView before={text} after={mine} label="Theirs and mine" />}
+      {text === undefined || mine === undefined ? <p>The contents are not text, so the console cannot compare them.</p> : <DiffView before={text} after={mine} label="Theirs and mine" />}
     </div>
   );
 };

@@ -39,7 +39,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
       const before = then && readable(then.content);
       const after = now ? readable(now.content) : '';
       if (before === undefined || after === undefined) {
-        failure.value = { kind: '', field: '', message: `A content is no text: ${bytes(then?.content.length ?? 0)} then, ${bytes(now?.content.length ?? 0)} now.`, line: 0, column: 0, signedOut: false, canceled: false };
+        failure.value = { kind: '', field: '', message: `One of the contents is not text: ${bytes(then?.content.length ?? 0)} then, ${bytes(now?.content.length ?? 0)} now.`, line: 0, column: 0, signedOut: false, canceled: false };
         return;
       }
       compared.value = { version, before, now: after };
@@ -90,7 +90,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
         await rollBack(tenant, key, target.value, why, revision);
         await onChanged$(`${key} has the content of version ${target.value} again.`);
       }}>
-        <p>Version {String(target.value)} becomes the value again, on all agents. Nothing is lost: it is a change like any other.</p>
+        <p>Version {String(target.value)} becomes the value again, on all agents. The history keeps all versions.</p>
       </Confirm>
     </section>
   );

@@ -11,7 +11,7 @@ export const Shown = ({ content }: { content: Uint8Array }) => {
   }
   return c.kind === 'binary' ? (
     <>
-      <p class="faint">The content is no text. These are the first of {bytes(content.length)}:</p>
+      <p class="faint">The content is not text. These are the first of its {bytes(content.length)}:</p>
       <pre class="wrap" tabIndex={0} aria-label="Content">{c.head}</pre>
     </>
   ) : (

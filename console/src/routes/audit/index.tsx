@@ -48,7 +48,7 @@ export default component$(() => {
         <button type="button" onClick$={() => { reload.value++; }}>Load again</button>
       </div>
       <Problem failure={failure.value} />
-      {!more && entries.length === 0 && <p class="card empty">Nobody has written anything like this. Each publish, rollback, value and change of a tenant appears here, with who did it.</p>}
+      {!more && entries.length === 0 && <p class="card empty">No entry matches. Each publish, rollback, value and change of a tenant appears here, with its author.</p>}
       {(more || entries.length > 0) && !failure.value && <AuditTable entries={entries} more={more && entries.length < most} seen={seen} />}
       {entries.length >= most && <p class="faint">The page shows the newest {count(most)}. Choose a filter, or export all.</p>}
     </>

@@ -35,7 +35,7 @@ export default component$(() => {
       </div>
       <Problem failure={failure.value} />
       {answer && !agent && (
-        <p class="card empty">The registry does not know an agent of this name. It forgets an agent that it has not heard for an hour. The events below may still name it.</p>
+        <p class="card empty">The registry does not know an agent of this name. It forgets an agent an hour after its last report. The events below may still name it.</p>
       )}
       {agent && answer && (
         <>

@@ -40,7 +40,7 @@ export const Compared = component$<Props>(({ name, release, url }) => {
       </div>
       <Problem failure={failure.value} />
       {editions.value ? <Comparison before={editions.value.before} after={editions.value.after} split={split} /> : <p class="empty">Loading…</p>}
-      <p class="faint">The rollout plan belongs to the script, not to a version. A change of it stands in the list of changes as “configure” or “publish”.</p>
+      <p class="faint">The rollout plan belongs to the script, not to a version. The list below shows a change of it as “configure” or “publish”.</p>
     </section>
   );
 });
