@@ -12,6 +12,8 @@ export default defineConfig({
       '~': fileURLToPath(new URL('src', import.meta.url)),
       // The definitions of what scripts can call, for completion.
       '~docs': fileURLToPath(new URL('../docs/api', import.meta.url)),
+      // A new script begins with what scriptctl init writes.
+      '~scaffold': fileURLToPath(new URL('../internal/scaffold/files', import.meta.url)),
     },
   },
   build: { target: 'es2022', assetsInlineLimit: 0, cssCodeSplit: false, rollupOptions: { output: { manualChunks: chunkOf } } },

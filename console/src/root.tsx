@@ -4,7 +4,7 @@ import { Head } from './shell/head';
 import './styles/global.css';
 
 export default component$(() => (
-  // A transition would take the clicks while it lasts.
+  // A transition would swallow clicks while it runs.
   <QwikCityProvider viewTransition={false}>
     <Head />
     <body>

@@ -1,9 +1,8 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useSignal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import { failureOf, type Failure } from '~/api/failure';
-import type { CallerGrant, CheckResponse, RegistryPart } from '~/gen/proto/registry/v1/registry_pb';
-import { connecting, poll, type Live } from '~/live/follow';
+import type { CallerGrant, RegistryPart } from '~/gen/proto/registry/v1/registry_pb';
 import { Freshness } from '~/live/freshness';
+import { usePoll } from '~/live/poll';
 import { plain, plainLines } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 import { milliseconds, Time } from '~/ui/time';
@@ -11,34 +10,18 @@ import { milliseconds, Time } from '~/ui/time';
 const pause = 10_000;
 const skewed = 5000; // milliseconds between clocks that matter
 
-/** Me says who the person is to the registry, and how the registry is. */
+/** Me shows who the person is to the registry, and the health of the registry. */
 export const Me = component$(() => {
-  const check = useSignal<CheckResponse>();
-  const skew = useSignal(0);
-  const failure = useSignal<Failure>();
-  const live = useSignal<Live>(connecting());
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    ({ cleanup }) => {
-      const abort = new AbortController();
-      cleanup(() => abort.abort());
-      void poll(abort.signal, live, pause, async (signal) => {
-        try {
-          const answer = await registry().check({}, { signal });
-          check.value = answer;
-          skew.value = (milliseconds(answer.now) ?? Date.now()) - Date.now();
-          failure.value = undefined;
-        } catch (error) {
-          failure.value = failureOf(error);
-          throw error;
-        }
-      });
-    },
-    { strategy: 'document-ready' },
+  const { found, failure, live } = usePoll(
+    useSignal(true),
+    pause,
+    $(async (_: boolean, signal: AbortSignal) => {
+      const check = await registry().check({}, { signal });
+      return { check, skew: Math.abs((milliseconds(check.now) ?? Date.now()) - Date.now()) };
+    }),
   );
-
-  const c = check.value;
+  const c = found.value?.check;
+  const skew = found.value?.skew ?? 0;
   return (
     <>
       <div class="head">
@@ -57,7 +40,7 @@ export const Me = component$(() => {
               </dl>
               <h3>What you may do</h3>
               <Grants grants={c.grants} />
-              <p class="faint">The access policy of the registry decides this. Whoever may publish, release or administer may read, too.</p>
+              <p class="faint">The access policy of the registry decides this. The roles publish, release and admin include reading.</p>
             </>
           )}
         </section>
@@ -68,7 +51,7 @@ export const Me = component$(() => {
               <dl class="facts">
                 <dt>Software</dt><dd>{plain(c.software)}</dd>
                 <dt>Its clock</dt>
-                <dd><Time at={c.now} />{Math.abs(skew.value) > skewed && <span class="warn"> differs from yours by {Math.round(Math.abs(skew.value) / 1000)} s</span>}</dd>
+                <dd><Time at={c.now} />{skew > skewed && <span class="warn"> differs from yours by {Math.round(skew / 1000)} s</span>}</dd>
               </dl>
               <h3>What it needs</h3>
               <ul class="bare">{c.parts.map((p) => <Part key={p.name} part={p} />)}</ul>
@@ -89,7 +72,7 @@ const Part = ({ part: p }: { part: RegistryPart }) => (
 );
 
 /** Grants are roles with the tenants that they are for. */
-export const Grants = ({ grants }: { grants: CallerGrant[] }) =>
+const Grants = ({ grants }: { grants: CallerGrant[] }) =>
   grants.length === 0 ? (
     <span class="faint">nothing</span>
   ) : (

@@ -1,25 +1,32 @@
-import { component$, type Signal } from '@builder.io/qwik';
+import { $, component$, type Signal } from '@builder.io/qwik';
+import { registry } from '~/api/client';
 import type { PolicySubject } from '~/gen/proto/registry/v1/registry_pb';
+import { useRows, type Range } from '~/live/rows';
 import { TextFilter } from '~/shell/filters';
 import { param } from '~/shell/query';
 import { TenantChooser } from '~/tenants/chooser';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
-import { rowHeight } from '~/ui/rows';
-import { Spacer } from '~/ui/spacer';
+import { LongTable, rowIndex } from '~/ui/table';
 import { Time } from '~/ui/time';
 import { useWindow } from '~/ui/window';
-import { useSubjects } from './subjects';
 
-const columns = 4;
+const pause = 10_000;
 
 /** Policy lists each subject's roles. The registry shows them to administrators only. */
 export const Policy = component$<{ url: Signal<URL | undefined> }>(({ url }) => {
-  const seen = useWindow(rowHeight);
-  const { found, failure } = useSubjects(url, seen);
+  const seen = useWindow();
+  const { rows, found, failure } = useRows(
+    url,
+    seen,
+    pause,
+    $(async (at: URL, range: Range, signal: AbortSignal) => {
+      const { subjects, total, noPolicy } = await registry().listGrants({ search: param(at, 'q'), tenant: param(at, 'tenant'), ...range }, { signal });
+      return { rows: subjects, total, noPolicy };
+    }),
+  );
   const f = found.value;
-  const first = f?.first ?? 0;
   return (
     <section aria-labelledby="policy">
       <h2 id="policy">Who may do what</h2>
@@ -34,25 +41,24 @@ export const Policy = component$<{ url: Signal<URL | undefined> }>(({ url }) => 
       )}
       {f && !f.noPolicy && f.total === 0 && <p class="card empty">Nobody matches.</p>}
       {f && f.total > 0 && (
-        <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Who may do what">
-          <table aria-rowcount={f.total + 1}>
-            <thead>
-              <tr><th scope="col">Name</th><th scope="col">May</th><th scope="col">Known by</th><th scope="col" class="spare">Next to expire</th></tr>
-            </thead>
-            <tbody>
-              <Spacer rows={first} height={seen.rowHeight} columns={columns} />
-              {f.subjects.map((s, i) => <Row key={s.name} s={s} at={first + i} />)}
-              <Spacer rows={f.total - first - f.subjects.length} height={seen.rowHeight} columns={columns} />
-            </tbody>
-          </table>
-        </div>
+        <LongTable
+          label="Who may do what"
+          columns={4}
+          seen={seen}
+          total={f.total}
+          head={<><th scope="col">Name</th><th scope="col">May</th><th scope="col">Known by</th><th scope="col" class="spare">Next to expire</th></>}
+          row={(at) => {
+            const subject = rows.value.get(at);
+            return subject && <Row s={subject} at={at} />;
+          }}
+        />
       )}
     </section>
   );
 });
 
 const Row = ({ s, at }: { s: PolicySubject; at: number }) => (
-  <tr aria-rowindex={at + 2}>
+  <tr key={s.name} aria-rowindex={rowIndex(at)}>
     <td>{plain(s.name)}{s.agent && <> <span class="tag">agent</span></>}</td>
     <td class="clip" title={may(s)}>{may(s) || <span class="faint">nothing</span>}</td>
     <td>{knownBy(s)}{s.expiredTokens > 0 && <> <span class="tag warn">{s.expiredTokens} expired</span></>}</td>

@@ -4,8 +4,8 @@ const recent = 60_000;
 let last = 0;
 
 /**
- * activity marks calls that a page makes by itself, such as polls: they do not keep a session from being idle. A call counts
- * as the person's own if they used the page lately.
+ * activity marks calls that a page makes by itself, such as polls, so that they do not extend a session. A call counts
+ * as the person's own if the person used the page in the last minute.
  */
 export function activity(): Interceptor {
   last = Date.now();

@@ -16,10 +16,10 @@ let manifestsClient: Client<typeof Manifests> | undefined;
 /** registry returns the client of the registry's service, through the console that served the page. */
 export const registry = (): Client<typeof Registry> => (registryClient ??= createClient(Registry, transport()));
 
-/** manifests returns the client of what the console says about manifests. */
+/** manifests returns the client of the console's own service, which reads and writes manifests. */
 export const manifests = (): Client<typeof Manifests> => (manifestsClient ??= createClient(Manifests, transport()));
 
-/** signInAgain goes to the page for signing in when the session is over. */
+/** signInAgain goes to the sign-in page when the session is over. */
 const signInAgain: Interceptor = (next) => async (request) => {
   try {
     return await next(request);
@@ -31,7 +31,7 @@ const signInAgain: Interceptor = (next) => async (request) => {
   }
 };
 
-/** goToSignIn remembers in the URL which page the person was on. */
+/** goToSignIn keeps the present page in the URL, to return to it. */
 export function goToSignIn(): void {
   if (!location.pathname.startsWith('/signin')) {
     location.assign(`/signin/?to=${encodeURIComponent(location.pathname + location.search)}`);

@@ -1,14 +1,14 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ErrorSchema } from '~/gen/proto/script/v1/script_pb';
 
-/** Failure is an error of the registry, or of the way to it. */
+/** Failure is an error of the registry, or of the connection to it. */
 export interface Failure {
   /** Such as NOTFOUND or CONFLICT; empty if the request did not reach the registry. */
   kind: string;
-  /** The field that is to blame, if one is. */
+  /** The field with the fault, if there is one. */
   field: string;
   message: string;
-  /** Where in the source, from 1; 0 if it is about nothing there. */
+  /** The place in the source, from 1; 0 if the error has none. */
   line: number;
   column: number;
   signedOut: boolean;
@@ -30,7 +30,7 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** sentence says what happened if the console could not be reached: browsers say only "Failed to fetch". */
+/** sentence explains a console that does not answer: browsers say only "Failed to fetch". */
 function sentence(cause: ConnectError): string {
   if (cause.code === Code.Unknown && /fetch|network|load failed/i.test(cause.rawMessage)) {
     return 'The console does not answer. Check that it runs and that you are connected to its network.';
@@ -38,5 +38,9 @@ function sentence(cause: ConnectError): string {
   return cause.rawMessage;
 }
 
+/** placeOf begins a message with its place in the source, if it has one. */
+export const placeOf = ({ line, column }: { line: number; column: number }): string =>
+  line > 0 ? `Line ${line}${column > 0 ? `, column ${column}` : ''}: ` : '';
+
 /** text is one line for a person. */
-export const text = (f: Failure): string => (f.field && !f.message.startsWith(f.field) ? `${f.field}: ${f.message}` : f.message);
+export const text = ({ field, message }: { field: string; message: string }): string => (field && !message.startsWith(field) ? `${field}: ${message}` : message);

@@ -1,13 +1,13 @@
-/** Session is how the browser stands with the console. */
+/** Session is the browser's session at the console. */
 export interface Session {
   signedIn: boolean;
-  /** Who the registry says the person is. */
+  /** The person's name in the registry. */
   caller?: string;
-  /** The console accepts the code that it printed. */
+  /** The console accepts a code. */
   code: boolean;
   /** The console signs people in with an OpenID provider. */
   oidc?: boolean;
-  /** Why the last way there failed. */
+  /** Why the last attempt failed. */
   failure?: string;
 }
 
@@ -19,7 +19,7 @@ export async function session(signal?: AbortSignal): Promise<Session> {
   return (await answer.json()) as Session;
 }
 
-/** signIn returns why the console refused; an empty text if it did not. */
+/** signIn returns why the console refused, or an empty text. */
 export async function signIn(secret: { token?: string; code?: string }): Promise<string> {
   try {
     const answer = await fetch('/session', {

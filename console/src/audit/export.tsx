@@ -10,7 +10,7 @@ type Format = 'csv' | 'json';
 
 const page = 1000;
 
-/** Export saves all writes that the filter lets through, and not only those that are on the page. */
+/** Export saves all writes that match the filter, also those that the page has not loaded. */
 export const Export = component$<{ filter: Filter | undefined }>(({ filter }) => {
   const done = useSignal(0);
   const running = useSignal<NoSerialize<AbortController>>();
@@ -54,15 +54,15 @@ export const Export = component$<{ filter: Filter | undefined }>(({ filter }) =>
   );
 });
 
-/** collect makes a part of the file of each page, which the browser may keep on its disk. */
+/** collect makes one blob of each page, which the browser can keep on its disk. */
 async function collect(f: Filter, format: Format, signal: AbortSignal, progress: (n: number) => void): Promise<Blob[]> {
   const parts: Blob[] = [new Blob([format === 'csv' ? csvHead : '['])];
   let n = 0;
   for (let token = ''; ; ) {
-    const { entries, next } = await load(f, token, page, signal);
-    const text = format === 'csv' ? entries.map(csvLine).join('') : entries.map((e, i) => `${n + i > 0 ? ',\n' : '\n'}${JSON.stringify(recordOf(e))}`).join('');
+    const { items, next } = await load(f, token, page, signal);
+    const text = format === 'csv' ? items.map(csvLine).join('') : items.map((e, i) => `${n + i > 0 ? ',\n' : '\n'}${JSON.stringify(recordOf(e))}`).join('');
     parts.push(new Blob([text]));
-    n += entries.length;
+    n += items.length;
     progress(n);
     if (!next) {
       return [...parts, new Blob([format === 'csv' ? '' : '\n]\n'])];

@@ -1,9 +1,10 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { registry } from '~/api/client';
 import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
+import type { Listed } from '~/live/pages';
 import { param } from '~/shell/query';
 
-/** Filter is which writes a person looks at. */
+/** Filter selects writes. */
 export interface Filter {
   tenant: string;
   name: string;
@@ -11,24 +12,16 @@ export interface Filter {
   since: number;
 }
 
-export const ages: [string, string][] = [['', 'All that are kept'], ['1', 'The last hour'], ['24', 'The last day'], ['168', 'The last week'], ['720', 'The last 30 days']];
-
-/** filterOf reads the URL. A day goes before a number of hours. */
+/** filterOf reads the URL. The parameter day overrides hours. */
 export function filterOf(url: URL): Filter {
   const day = new Date(`${param(url, 'day')}T00:00`).getTime(); // in the reader's zone
   const hours = Number(param(url, 'hours'));
   return { tenant: param(url, 'tenant'), name: param(url, 'name'), since: day || (hours > 0 ? Date.now() - hours * 3_600_000 : 0) };
 }
 
-/** Page is some of the writes, newest first. */
-export interface Page {
-  entries: AuditEntry[];
-  /** Empty on the last one. */
-  next: string;
-}
-
-export async function load(f: Filter, pageToken: string, pageSize: number, signal: AbortSignal): Promise<Page> {
+/** load reads a page of the writes, newest first. */
+export async function load(f: Filter, pageToken: string, pageSize: number, signal: AbortSignal): Promise<Listed<AuditEntry>> {
   const since = f.since > 0 ? { since: timestampFromMs(f.since) } : {};
   const answer = await registry().audit({ tenant: f.tenant, name: f.name, pageSize, pageToken, ...since }, { signal });
-  return { entries: answer.entries, next: answer.nextPageToken };
+  return { items: answer.entries, next: answer.nextPageToken };
 }

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
+import { hex } from '~/ui/bytes';
 import { milliseconds } from '~/ui/time';
 
 /** The members match `scriptctl audit -o json`, in the same order. */
@@ -34,8 +35,8 @@ export function csvLine(e: AuditEntry): string {
 }
 
 /**
- * cell is a value for spreadsheets. They take a text that begins with one of these, maybe after space, for a formula, which strangers
- * must not write: an apostrophe before it says that it is text.
+ * cell is a value for spreadsheets. They read a text that begins with one of these, also after space, as a formula, which strangers
+ * must not write. An apostrophe makes it text.
  */
 export function cell(value: string | number | boolean): string {
   if (typeof value !== 'string') {
@@ -44,5 +45,3 @@ export function cell(value: string | number | boolean): string {
   const text = /^[\s\u0000-\u001f]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(value) ? `'${value}` : value;
   return `"${text.replaceAll('"', '""')}"`;
 }
-
-const hex = (bytes: Uint8Array): string => Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');

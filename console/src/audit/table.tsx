@@ -1,11 +1,12 @@
-import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { component$, type QRL } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
 import { scriptHref } from '~/script/name';
 import { hrefWith } from '~/shell/query';
 import { Modal } from '~/ui/modal';
+import { useOpened } from '~/ui/opened';
 import { plain, plainLines } from '~/ui/plain';
-import { Spacer } from '~/ui/spacer';
+import { LongTable, rowIndex } from '~/ui/table';
 import { Time } from '~/ui/time';
 import type { Window } from '~/ui/window';
 
@@ -15,43 +16,31 @@ interface Props {
   seen: Window;
 }
 
-const columns = 8;
-
-/** AuditTable has those rows alone that a person sees. */
 export const AuditTable = component$<Props>(({ entries, more, seen }) => {
-  const opened = useSignal<AuditEntry>();
-  const open = useSignal(false);
-  const show = $((e: AuditEntry) => {
-    opened.value = e;
-    open.value = true;
-  });
-  const from = Math.min(seen.from.value, entries.length);
-  const to = Math.min(seen.to.value, entries.length);
+  const { item, open, show$ } = useOpened<AuditEntry>();
   return (
     <>
-      <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Audit trail">
-        <table aria-rowcount={more ? -1 : entries.length + 1}>
-          <thead>
-            <tr>
-              <th scope="col">When</th><th scope="col">Change</th><th scope="col">Of</th><th scope="col" class="number spare">Version</th>
-              <th scope="col">Who</th><th scope="col" class="spare">Author</th><th scope="col" class="spare">From</th><th scope="col" class="spare">Note</th>
-            </tr>
-          </thead>
-          <tbody>
-            <Spacer rows={from} height={seen.rowHeight} columns={columns} />
-            {entries.slice(from, to).map((e, i) => <Row key={from + i} e={e} at={from + i} show$={show} />)}
-            <Spacer rows={entries.length - to} height={seen.rowHeight} columns={columns} />
-            {more && <tr class="skeleton"><td colSpan={columns}></td></tr>}
-          </tbody>
-        </table>
-      </div>
-      <Modal open={open} title="Write" wide>{opened.value && <Whole e={opened.value} />}</Modal>
+      <LongTable
+        label="Audit trail"
+        columns={8}
+        seen={seen}
+        total={entries.length}
+        more={more}
+        head={
+          <>
+            <th scope="col">When</th><th scope="col">Change</th><th scope="col">Of</th><th scope="col" class="number spare">Version</th>
+            <th scope="col">Who</th><th scope="col" class="spare">Author</th><th scope="col" class="spare">From</th><th scope="col" class="spare">Note</th>
+          </>
+        }
+        row={(at) => <Row key={at} e={entries[at]!} at={at} show$={show$} />}
+      />
+      <Modal open={open} title="Write" wide>{item.value && <Whole e={item.value} />}</Modal>
     </>
   );
 });
 
 const Row = component$<{ e: AuditEntry; at: number; show$: QRL<(e: AuditEntry) => void> }>(({ e, at, show$ }) => (
-  <tr aria-rowindex={at + 2}>
+  <tr aria-rowindex={rowIndex(at)}>
     <td><Time at={e.time} /></td>
     <td>
       <button type="button" class="link" onClick$={() => show$(e)}>{plain(e.change)}</button>
@@ -66,7 +55,7 @@ const Row = component$<{ e: AuditEntry; at: number; show$: QRL<(e: AuditEntry) =
   </tr>
 ));
 
-/** Of links to what was written: its history, the value or the tenant. */
+/** Of links to the script, value or tenant that was written. */
 const Of = ({ e }: { e: AuditEntry }) => {
   if (e.name) {
     return <Link prefetch={false} href={scriptHref(`${e.tenant}/${e.name}`, 'history/')}>{plain(`${e.tenant}/${e.name}`)}</Link>;

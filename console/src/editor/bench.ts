@@ -11,22 +11,22 @@ export type View = 'source' | 'settings' | 'tests' | 'rollout' | 'yaml';
 
 /** Bench is what the parts of the page about one script share. */
 export interface Bench {
-  /** The one truth: the editor, the forms and the YAML all read and write it. */
+  /** The editor, the forms and the YAML all read and write this one draft. */
   draft: Signal<Draft>;
   /** What the draft began with. */
   base: Signal<PublishRequest>;
   /** The owner of the script, such as luascript/default/hello. */
   owner: Signal<string>;
-  /** Counts how often something else than the editor replaced what it has. */
+  /** Grows each time something other than the editor replaces the source. */
   edition: Signal<number>;
   check: Signal<Check>;
   /** Where the last call failed. */
   mark: Signal<Mark | undefined>;
   view: Signal<View>;
   place: Signal<Place | undefined>;
-  /** YAML with problems: the forms wait until it has none. */
+  /** YAML with problems. The forms are disabled while there is some. */
   broken: Signal<string | undefined>;
-  /** The last YAML without problems, for its comments. */
+  /** The last YAML without problems. Formatting keeps its comments. */
   written: Signal<string>;
 }
 
@@ -46,23 +46,23 @@ export function changeSettings(bench: Bench, part: Partial<Settings>): void {
   change(bench, { settings: { ...settingsOf(bench.draft.value.request), ...part } });
 }
 
-/** replace puts another request into the place of the whole draft, and the editor shows it. */
+/** changePart changes a part of the settings, and leaves it out if nothing is in it then. */
+export function changePart<K extends keyof Settings, D extends DescMessage>(bench: Bench, name: K, schema: D, part: Partial<NonNullable<Settings[K]>>): void {
+  const before = settingsOf(bench.draft.value.request)[name] ?? create(schema);
+  changeSettings(bench, { [name]: orNone(schema, { ...(before as MessageShape<D>), ...part }) } as Partial<Settings>);
+}
+
+/** replace replaces the whole request of the draft, and the editor shows it. */
 export function replace(bench: Bench, request: PublishRequest): void {
   change(bench, request);
   bench.edition.value++;
 }
 
-export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
+const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
 
-/** orNone leaves a message out that says nothing, as the registry does. */
+/** orNone returns nothing for an empty message, as the registry does. */
 export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>
   equals(schema, message, create(schema)) ? undefined : message;
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-export const bytesOf = (text: string): Uint8Array<ArrayBuffer> => encoder.encode(text);
-export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
-
-/** isNew says that there is no such script yet. */
+/** isNew reports whether the script does not exist yet. */
 export const isNew = (draft: Draft): boolean => draft.baseRevision === 0n;

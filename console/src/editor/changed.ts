@@ -4,7 +4,7 @@ import { PlanSchema, type Plan, type Release } from '~/gen/proto/script/v1/scrip
 import type { Draft } from './draft';
 
 /** News is what a newer release means to a draft. */
-export type News = 'none' | 'moved' | 'changed';
+type News = 'none' | 'moved' | 'changed';
 
 /**
  * newsOf compares the release that the draft began with and the one that is now. A rollout moves a release on without changing
@@ -25,7 +25,7 @@ const historyOf = (r: Release): number => r.settings?.historyLimit ?? 0;
 const planOf = (r: Release): Plan | undefined => r.settings?.rollout;
 const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean => (a && b ? equals(PlanSchema, a, b) : a === b);
 
-/** story says in a few words what somebody did. The status of a fleet does not say who: the registry is asked for that. */
+/** story is a sentence about what somebody did. The status of a fleet has no author, so story reads the history. */
 export async function story(seen: Release | undefined, now: Release): Promise<string> {
   const name = `${now.tenant}/${now.name}`;
   if (now.deleted) {

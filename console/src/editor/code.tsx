@@ -3,7 +3,7 @@ import type { Mark } from './mark';
 import type { Place, Problem } from './problem';
 import type { Code, Language } from './view';
 
-/** Content is what an editor begins with. Another edition replaces what it has: it does not follow what it has said itself. */
+/** Content is what an editor begins with. A new edition replaces the editor's text; text alone does not, because it comes from the editor. */
 export interface Content {
   text: string;
   edition: number;
@@ -20,13 +20,13 @@ interface Props {
   /** JSON, for completion. */
   config?: string;
   readOnly?: boolean;
-  /** Of the page's own classes, for the height. */
+  /** For the height. */
   size?: 'small' | 'large';
 }
 
 const none: Problem[] = [];
 
-/** CodeEditor is an editor for code. The code of the editor itself comes when there is one in the page. */
+/** CodeEditor is an editor for code. A page without one does not load CodeMirror. */
 export const CodeEditor = component$<Props>((props) => {
   const host = useSignal<HTMLElement>();
   const code = useSignal<NoSerialize<Code>>();
@@ -34,7 +34,6 @@ export const CodeEditor = component$<Props>((props) => {
   const shown = useSignal(props.content.edition);
   config.value = props.config ?? '';
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ cleanup }) => {
       let gone = false;

@@ -66,7 +66,7 @@ function parameters(context: CompletionContext): Record<string, string> {
 /** reach is how much of the source before the cursor counts. */
 const reach = 8000;
 
-/** returned is what may stand in the table that a function of a gateway returns. */
+/** returned are the fields of the table that a gateway's function returns. */
 function returned(context: CompletionContext, from: number, api: Api): Entry[] {
   const before = context.state.sliceDoc(Math.max(0, from - reach), from);
   const table = tableAt(before);
@@ -84,7 +84,7 @@ function fieldsOf(api: Api, type: string, path: string[]): Entry[] {
 }
 
 /** keys are the keys at path that Lua can name after a dot. */
-export function keys(value: unknown, path: string[]): Entry[] {
+function keys(value: unknown, path: string[]): Entry[] {
   let at: unknown = value;
   for (const name of path) {
     at = at && typeof at === 'object' ? (at as Record<string, unknown>)[name] : undefined;

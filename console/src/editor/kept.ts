@@ -1,8 +1,8 @@
 import type { Opened } from './open';
 
 /**
- * Drafts that nobody has published stay in the memory of the tab, so that going to another page and back loses nothing. They
- * are in no storage of the browser: a source may hold secrets. Whoever closes or reloads the tab is asked before.
+ * Drafts stay in the memory of the tab until somebody publishes them, so that going to another page and back loses nothing. They
+ * are in no storage of the browser, because a source can have secrets. The browser asks before the person closes or reloads the tab.
  */
 const kept = new Map<string, Opened>();
 

@@ -4,7 +4,7 @@ import { failureOf, text } from '~/api/failure';
 import { ownerText } from '~/release/owner';
 import { settingsOf, useBench } from './bench';
 
-/** OwnerNotice says who owns a script, and how to change it there. */
+/** OwnerNotice names the owner of a script, and offers the draft as YAML for a change there. */
 export const OwnerNotice = component$(() => {
   const bench = useBench();
   const yaml = useSignal('');
@@ -46,7 +46,7 @@ export const OwnerNotice = component$(() => {
   );
 });
 
-/** KindNotice says what is special about a script. */
+/** KindNotice explains libraries and personal versions. */
 export const KindNotice = component$(() => {
   const bench = useBench();
   const settings = settingsOf(bench.draft.value.request);
@@ -60,7 +60,7 @@ export const KindNotice = component$(() => {
 });
 
 interface ChangedProps {
-  /** What somebody else did. */
+  /** What somebody else did, as a sentence. */
   story: string;
   deleted: boolean;
   onReview$: QRL<() => void>;

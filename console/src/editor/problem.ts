@@ -1,4 +1,4 @@
-/** Problem is what the registry says of a draft. */
+/** Problem is an error or a warning of the registry about a draft. */
 export interface Problem {
   severity: 'error' | 'warning';
   message: string;
@@ -9,7 +9,7 @@ export interface Problem {
   column: number;
 }
 
-/** Place is where an editor goes. Another object is another wish, also of the same place. */
+/** Place is where an editor moves its cursor. A new object moves it again, even to the same place. */
 export interface Place {
   line: number;
   column: number;

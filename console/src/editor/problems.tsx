@@ -1,9 +1,9 @@
 import { $, component$ } from '@builder.io/qwik';
-import { text } from '~/api/failure';
+import { placeOf, text } from '~/api/failure';
 import { useBench, type View } from './bench';
 import type { Problem } from './problem';
 
-/** Problems lists what the registry says of the draft. Each line leads to its place. */
+/** Problems lists the registry's errors and warnings about the draft. Each of them leads to its place. */
 export const Problems = component$(() => {
   const bench = useBench();
   const { state, problems, failure } = bench.check.value;
@@ -25,7 +25,7 @@ export const Problems = component$(() => {
           <li key={i}>
             <span class={['tag', p.severity === 'error' ? 'bad' : 'warn']}>{p.severity}</span>{' '}
             <button type="button" class="link" onClick$={() => go(p)}>
-              {where(p)}{p.message}
+              {placeOf(p) ? placeOf(p) + p.message : text(p)}
             </button>
           </li>
         ))}
@@ -33,13 +33,6 @@ export const Problems = component$(() => {
     </section>
   );
 });
-
-function where(p: Problem): string {
-  if (p.line > 0) {
-    return p.column > 0 ? `Line ${p.line}, column ${p.column}: ` : `Line ${p.line}: `;
-  }
-  return p.field && !p.message.startsWith(p.field) ? `${p.field}: ` : '';
-}
 
 /** viewOf is the tab that has what a problem is about. */
 function viewOf(p: Problem): View {

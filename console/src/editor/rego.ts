@@ -5,7 +5,7 @@ const atoms = new Set(['true', 'false', 'null']);
 const roots = new Set(['input', 'data']);
 
 interface State {
-  /** In a string between backquotes, which may have many lines. */
+  /** In a string between backquotes, which can have many lines. */
   raw: boolean;
 }
 

@@ -1,6 +1,7 @@
 import { $, component$, useSignal, useTask$ } from '@builder.io/qwik';
 import { bytes } from '~/ui/number';
-import { bytesOf, change, changeSettings, settingsOf, textOf, useBench } from './bench';
+import { change, changeSettings, settingsOf, useBench } from './bench';
+import { bytesOf, hex, textOf } from '~/ui/bytes';
 import { CodeEditor } from './code';
 import type { Language } from './view';
 
@@ -38,7 +39,7 @@ const TextView = component$(() => {
   );
 });
 
-/** FileView is for modules and bundles: nobody edits them as text. */
+/** FileView is for modules and bundles, which are not text. */
 const FileView = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;
@@ -47,7 +48,7 @@ const FileView = component$(() => {
 
   useTask$(({ track }) => {
     const { source } = track(() => bench.draft.value).request;
-    void crypto.subtle.digest('SHA-256', new Uint8Array(source)).then((d) => (digest.value = hex(d)));
+    void crypto.subtle.digest('SHA-256', new Uint8Array(source)).then((d) => (digest.value = hex(new Uint8Array(d))));
   });
   const take = $(async (_: Event, input: HTMLInputElement) => {
     const file = input.files?.[0];
@@ -83,7 +84,7 @@ const FileView = component$(() => {
 
 const largest = 4 << 20;
 
-/** ArtifactView names what the registry fetches. */
+/** ArtifactView edits the reference from which the registry fetches the source. */
 const ArtifactView = component$(() => {
   const bench = useBench();
   const settings = settingsOf(bench.draft.value.request);
@@ -101,7 +102,5 @@ const ArtifactView = component$(() => {
 
 const languageOf = (engine: string): Language => (engine === 'rego' ? 'rego' : 'lua');
 
-/** isBinary: bundles of policies are gzip. */
+/** isBinary reports a module, or a bundle of policies, which is gzip. */
 const isBinary = (engine: string, source: Uint8Array): boolean => engine === 'wasm' || (source[0] === 0x1f && source[1] === 0x8b);
-
-const hex = (digest: ArrayBuffer): string => [...new Uint8Array(digest)].map((b) => b.toString(16).padStart(2, '0')).join('');

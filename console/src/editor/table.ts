@@ -1,8 +1,8 @@
 /** Table is the table constructor around the end of a text. */
-export interface Table {
+interface Table {
   /** The function that it is in; empty outside of any. */
   of: string;
-  /** The keys from the returned table on; an empty text stands for an item of a list. */
+  /** The keys from the returned table on. An empty text is an item of a list. */
   path: string[];
 }
 
@@ -14,8 +14,8 @@ interface Open {
 }
 
 /**
- * tableAt says in which returned table of Lua code the text ends, at the beginning of a member; undefined if it ends elsewhere. It reads
- * tokens, not the grammar: code that is being written often has none.
+ * tableAt finds the returned table of Lua code in which the text ends, where a member can begin. It returns undefined elsewhere. It reads
+ * tokens and not the grammar, because unfinished code is often not valid.
  */
 export function tableAt(text: string): Table | undefined {
   const open: Open[] = [];

@@ -1,31 +1,19 @@
+import policy from '~scaffold/rego/route.rego?raw';
+import route from '~scaffold/decision/route.lua?raw';
+
 /** Template is what a new script begins with. */
-export interface Template {
+interface Template {
   id: string;
   engine: 'lua' | 'rego' | 'wasm';
   title: string;
-  /** In it, NAME stands for the name of the script. */
+  /** Its comment and its package have the name route, which becomes the name of the script. */
   source: string;
   entrypoint: string;
   config: string;
   library?: boolean;
 }
 
-const route = `-- NAME: which service answers this request?
-
----@param request Request
----@return Decision?
-function handle(request)
-  local path = request.path or "/"
-  for _, route in ipairs(config.routes or {}) do
-    if path:sub(1, #route.prefix) == route.prefix then
-      return { upstream = route.upstream }
-    end
-  end
-  return { upstream = config.default or "web" }
-end
-`;
-
-const guard = `-- NAME: lets a request pass or refuses it.
+const guard = `-- route: lets a request pass or refuses it.
 
 ---@param request Request
 ---@return Decision?
@@ -35,11 +23,11 @@ function handle(request)
     return { allow = false, status = 401, body = "sign in first\\n" }
   end
   log.info("passed", { user = user })
-  return { headers = { set = { ["x-seen-by"] = "NAME" } } }
+  return { headers = { set = { ["x-seen-by"] = "scriptorium" } } }
 end
 `;
 
-const library = `-- NAME: functions for other scripts: local NAME = require "NAME"
+const library = `-- route: functions for other scripts
 
 local M = {}
 
@@ -50,18 +38,6 @@ end
 return M
 `;
 
-const policy = `package PACKAGE
-
-default decision := {"allow": false, "status": 403}
-
-decision := {"allow": true} if input.method == "GET"
-
-decision := {"allow": true} if {
-	input.method != "GET"
-	input.headers["x-user"] in data.config.admins
-}
-`;
-
 export const templates: Template[] = [
   { id: 'route', engine: 'lua', title: 'Lua: choose an upstream', source: route, entrypoint: 'handle', config: '{"routes":[{"prefix":"/api","upstream":"api"}],"default":"web"}' },
   { id: 'guard', engine: 'lua', title: 'Lua: let requests pass, or deny them', source: guard, entrypoint: 'handle', config: '{}' },
@@ -70,4 +46,6 @@ export const templates: Template[] = [
   { id: 'module', engine: 'wasm', title: 'WebAssembly: a module from a file', source: '', entrypoint: 'handle', config: '{}' },
 ];
 
-export const fill = (t: Template, name: string): string => t.source.replaceAll('PACKAGE', name.replaceAll('-', '_')).replaceAll('NAME', name);
+/** fill returns the source for a script of this name. A package of Rego cannot have a hyphen. */
+export const fill = (t: Template, name: string): string =>
+  t.source.replace(/^-- route:/, `-- ${name}:`).replace(/^package route$/m, `package ${name.replaceAll('-', '_')}`);

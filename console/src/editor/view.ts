@@ -8,6 +8,7 @@ import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from '@codemi
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { EditorState, Prec, type Extension, type Text } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers } from '@codemirror/view';
+import { bytesOf, textOf } from '~/ui/bytes';
 import { luaCompletion, regoCompletion, type Config } from './complete';
 import { marks, showMark, type Mark } from './mark';
 import type { Place, Problem } from './problem';
@@ -16,7 +17,7 @@ import { theme } from './theme';
 
 export type Language = 'lua' | 'rego' | 'json' | 'yaml' | 'text';
 
-export interface Options {
+interface Options {
   text: string;
   language: Language;
   label: string;
@@ -37,7 +38,7 @@ export interface Code {
 const pause = 100;
 
 /**
- * openCode puts an editor into host. It stands in a shadow root, so that the browser takes its styles as adopted sheets: the
+ * openCode puts an editor into host. Its shadow root lets the browser take its styles as adopted sheets: the
  * policy of the page allows no others.
  */
 export function openCode(host: HTMLElement, o: Options): Code {
@@ -69,7 +70,7 @@ export function openCode(host: HTMLElement, o: Options): Code {
   };
 }
 
-/** Edits tells of the first change at once, and then after short pauses: a source may be large. */
+/** Edits reports the first change at once, and later ones after short pauses: a source can be large. */
 class Edits {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private untold = false;
@@ -84,7 +85,7 @@ class Edits {
     this.quiet = false;
   }
 
-  /** flush tells of what it has not told yet. */
+  /** flush reports a change that is still waiting. */
   flush(view: EditorView): void {
     if (this.untold) {
       this.untold = false;
@@ -111,7 +112,7 @@ class Edits {
       return true;
     };
     return [
-      // The page has these keys: here they only see to it that the page has what was typed.
+      // The page handles these keys. The editor only reports what was typed, before the page uses it.
       Prec.highest(keymap.of([{ key: 'Mod-Enter', run: now }, { key: 'Mod-s', run: now }])),
       EditorView.updateListener.of((update) => {
         if (update.docChanged && !this.quiet) {
@@ -146,14 +147,14 @@ function extensions(o: Options): Extension {
     EditorState.readOnly.of(o.readOnly),
     languageOf(o.language),
     completion ? autocompletion({ override: [completion], icons: false }) : [],
-    // Tab indents. Escape, then Tab leaves: CodeMirror sees to that.
+    // Tab indents. CodeMirror lets Escape and then Tab leave the editor.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     theme,
   ];
 }
 
 /**
- * overwrite takes what is typed over a selection. Else Chrome changes the page itself, and keeps the look of what was there with
+ * overwrite handles text that is typed over a selection. Otherwise Chrome changes the page itself, and keeps the old look with
  * inline styles, which the policy of the page refuses.
  */
 const overwrite = EditorView.domEventHandlers({
@@ -205,6 +206,6 @@ function diagnostic(doc: Text, p: Problem): Diagnostic {
 /** offset is the place in doc, or the nearest that there is. Columns count bytes, as compilers do. */
 function offset(doc: Text, place: Place): number {
   const line = doc.line(Math.min(Math.max(place.line, 1), doc.lines));
-  const bytes = new TextEncoder().encode(line.text).subarray(0, Math.max(place.column - 1, 0));
-  return line.from + Math.min(new TextDecoder().decode(bytes).length, line.length);
+  const bytes = bytesOf(line.text).subarray(0, Math.max(place.column - 1, 0));
+  return line.from + Math.min(textOf(bytes).length, line.length);
 }

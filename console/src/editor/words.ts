@@ -5,7 +5,7 @@ const entries = (kind: Entry['kind'], doc: string, names: string): Entry[] => na
 /** words are the keywords of Lua. */
 export const words: Entry[] = entries('word', '', 'and break do else elseif end false for function if in local nil not or repeat return then true until while');
 
-/** library is what Lua has of its own, as far as scripts may use it. */
+/** library is the part of Lua's own library that scripts can use. */
 export const library = {
   globals: [
     ...entries('function', 'Of Lua.', 'assert error getmetatable ipairs next pairs pcall rawequal rawget rawset require select setmetatable tonumber tostring type unpack xpcall'),

@@ -12,7 +12,8 @@ import { scriptHref } from '~/script/name';
 import { TryPanel } from '~/try/panel';
 import { BenchContext, isNew, replace, type Bench, type View } from './bench';
 import { newsOf, story } from './changed';
-import { check, unchecked } from './check';
+import { unchecked, useChecks } from './check';
+import { useKeys } from './keys';
 import { keep, forget } from './kept';
 import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
@@ -33,10 +34,7 @@ const views: { id: View; title: string }[] = [
   { id: 'yaml', title: 'YAML' },
 ];
 
-/** After so many milliseconds without a change, the registry checks the draft. */
-const pause = 500;
-
-/** Workbench edits one script: source, settings and YAML are views of one draft, which the panel beside them tries. */
+/** Workbench edits one script. Source, settings and YAML are views of one draft, and the panel beside them tries it. */
 export const Workbench = component$<Props>(({ opened, script }) => {
   const bench: Bench = {
     draft: useSignal(opened.draft),
@@ -54,7 +52,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
-  // What somebody else did since the draft began, and the revision that it is about.
+  // What somebody else did since the draft began, and the revision that was last reported.
   const theirs = useSignal('');
   const told = useSignal(0n);
   const run = useSignal(0);
@@ -82,7 +80,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     }
   });
 
-  /** catchUp shows what somebody else did, unless the person has begun to change the draft before it is here. */
+  /** catchUp shows the new version, unless the person begins to change the draft before it arrives. */
   const catchUp = $(async (what: string) => {
     const before = bench.draft.value.request;
     try {
@@ -123,7 +121,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     keep(name, { draft, base: bench.base.value, release: seen.value });
   });
 
-  // The registry says at once what somebody else does with the script.
+  // The registry reports at once what somebody else does with the script.
   useTask$(({ track }) => {
     const now = track(() => script.value)?.release;
     const busy = track(() => publishing.value);
@@ -150,54 +148,15 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     });
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
-    ({ track, cleanup }) => {
-      const { request } = track(() => bench.draft.value);
-      // Who may not publish has been told, and can go on.
-      if (bench.check.value.failure?.kind === 'DENIED') {
-        return;
-      }
-      const abort = new AbortController();
-      const timer = setTimeout(async () => {
-        bench.check.value = { ...bench.check.value, state: 'checking' };
-        const answer = await check(request, bench.owner.value, abort.signal);
-        if (!abort.signal.aborted) {
-          bench.check.value = answer;
-        }
-      }, pause);
-      cleanup(() => {
-        clearTimeout(timer);
-        abort.abort();
-      });
-    },
-    { strategy: 'document-ready' },
-  );
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    ({ cleanup }) => {
-      const onKey = (event: KeyboardEvent) => {
-        const control = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
-        if (!control || document.querySelector('dialog[open]') || !(event.key === 's' || event.key === 'Enter')) {
-          return;
-        }
-        event.preventDefault();
-        // A field says what it has when it loses the focus.
-        const field = document.activeElement;
-        if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) {
-          field.dispatchEvent(new Event('change', { bubbles: true }));
-        }
-        const wish = event.key === 's' ? () => (publishing.value = true) : () => run.value++;
-        setTimeout(wish);
-      };
-      // The dialog closes at the moment that it tells of what it published: nothing may be rendered between the two.
+    () => {
+      // The dialog closes when it calls onPublished. Loading the handler at that moment would show the old state for a while.
       void onPublished.resolve();
-      document.addEventListener('keydown', onKey);
-      cleanup(() => document.removeEventListener('keydown', onKey));
     },
     { strategy: 'document-ready' },
   );
+  useChecks(bench);
+  useKeys(publishing, run);
 
   const draft = bench.draft.value;
   const release = script.value?.release;

@@ -14,22 +14,22 @@ export interface EventFilter {
 }
 
 /** Timeline is what a page shows of the events, newest first. */
-export interface Timeline {
+interface Timeline {
   /** Undefined until the registry has answered. */
   events: Signal<Event[] | undefined>;
-  /** There are older ones. */
+  /** There are older events. */
   more: Signal<boolean>;
-  /** The place from which the page asks for older ones. A page sets it. */
+  /** The place of the last event that the page shows. If it is not loaded yet, older events are. */
   wanted: Signal<number>;
   failure: Signal<Failure | undefined>;
   live: Signal<Live>;
 }
 
 const page = 200;
-/** A tab that stays open does not keep all events that ever come. */
+/** The bound of a tab that stays open. */
 const most = 5000;
 
-/** useEvents lists the events, and then follows those that come. The older ones come when the page wants them. */
+/** useEvents lists events and follows new ones. It loads older events when the page sets wanted. */
 export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
   const events = useSignal<Event[]>();
   const more = useSignal(false);
@@ -38,7 +38,6 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
   const failure = useSignal<Failure>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const f = track(() => filter.value);
     if (!f) {
@@ -60,7 +59,6 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
     });
   }, { strategy: 'document-ready' });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async ({ track, cleanup }) => {
     const want = track(() => wanted.value);
     const have = track(() => events.value);
@@ -85,15 +83,15 @@ export function useEvents(filter: Signal<EventFilter | undefined>): Timeline {
 }
 
 interface Update {
-  /** All anew. */
+  /** The first page, which replaces all events. */
   list?: Event[];
   next: string;
   news: Event[];
 }
 
 /**
- * watch lists, and follows from there without a gap. After a break it goes on from where it was; if the registry does not know
- * any more what came since, it lists again.
+ * watch lists events, and follows new ones without a gap. After a break it continues; if the registry has forgotten
+ * the events since then, it lists again.
  */
 function watch(f: EventFilter, failure: Signal<Failure | undefined>): (signal: AbortSignal) => AsyncIterable<Update> {
   let token = '';
@@ -130,7 +128,7 @@ function requestOf(f: EventFilter) {
   };
 }
 
-/** newer puts events that were streamed, oldest first, before those that were there. An event that grew takes its place anew. */
+/** newer adds streamed events, which come oldest first. An event that grew moves to the top. */
 function newer(before: Event[], news: Event[]): Event[] {
   const ids = new Set(news.map((e) => e.id));
   return [...news.toReversed(), ...before.filter((e) => !ids.has(e.id))].slice(0, most);

@@ -6,7 +6,7 @@ import { bytes, count, duration } from '~/ui/number';
 import { plain, plainLines } from '~/ui/plain';
 import { adviceOf } from './next';
 
-/** Advices say what an operator does next. */
+/** Advices shows what an operator does next. */
 export const Advices = component$<{ agent: AgentStatus }>(({ agent }) => {
   const all = adviceOf(agent);
   return (
@@ -24,7 +24,7 @@ export const Advices = component$<{ agent: AgentStatus }>(({ agent }) => {
   );
 });
 
-/** Facts are what the agent last reported. */
+/** Facts shows the last report of the agent. */
 export const Facts = ({ agent: a, head }: { agent: AgentStatus; head: bigint }) => (
   <section class="card" aria-labelledby="facts">
     <h2 id="facts">What it reported</h2>
@@ -76,7 +76,7 @@ const Disk = ({ agent: { disk: d } }: { agent: AgentStatus }) => (
   </>
 );
 
-/** Failures are the releases that the agent could not make live. */
+/** Failures lists the releases that the agent could not activate. */
 export const Failures = ({ agent: a }: { agent: AgentStatus }) =>
   a.failures.length === 0 ? null : (
     <section aria-labelledby="failures">

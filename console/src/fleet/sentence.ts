@@ -1,7 +1,7 @@
 import type { Event } from '~/gen/proto/script/v1/script_pb';
 import { plain } from '~/ui/plain';
 
-/** The types of events, in the order of the list to choose from, and what they are about. */
+/** The types of events with their titles, in the order of the filter. */
 export const types: [string, string][] = [
   ['publish', 'Publishes'],
   ['rollout', 'Rollouts'],
@@ -25,7 +25,7 @@ export function subject(e: Event): string {
   return e.key ? `${e.tenant}/${e.key}` : e.tenant;
 }
 
-/** details say in words what happened. */
+/** details is what happened, in words. */
 export function details(e: Event): string {
   const parts = [
     e.candidate > 0n ? `candidate ${e.candidate}` : e.version > 0n ? `version ${e.version}` : '',

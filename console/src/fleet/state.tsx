@@ -1,7 +1,7 @@
 import type { AgentStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { duration } from '~/ui/number';
 
-/** Tags are what is wrong with an agent, in a few words; Current if nothing is. */
+/** Tags are the problems of an agent, or "current". */
 export const Tags = ({ agent: a }: { agent: AgentStatus }) => {
   if (a.foreignFleet) {
     return <span class="tag bad">of another fleet</span>;

@@ -1,10 +1,9 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useSignal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { failureOf } from '~/api/failure';
 import { AgentState } from '~/gen/proto/registry/v1/registry_pb';
 import type { Freeze } from '~/gen/proto/script/v1/script_pb';
-import { connecting, poll, type Live } from '~/live/follow';
+import { usePoll } from '~/live/poll';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Time } from '~/ui/time';
@@ -20,29 +19,10 @@ interface Totals {
 
 const pause = 5000;
 
-/** Summary says how the fleet is, in one line. */
+/** Summary counts the agents of the fleet in one line. */
 export const Summary = component$(() => {
-  const totals = useSignal<Totals>();
-  const denied = useSignal(false);
-  const live = useSignal<Live>(connecting());
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(({ cleanup }) => {
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    void poll(abort.signal, live, pause, async (signal) => {
-      try {
-        totals.value = await load(signal);
-      } catch (error) {
-        if ((denied.value = failureOf(error).kind === 'DENIED')) {
-          abort.abort(); // The list below says so.
-        }
-        throw error;
-      }
-    });
-  }, { strategy: 'document-ready' });
-
-  const t = totals.value;
+  const { found, failure } = usePoll(useSignal(true), pause, $((_: boolean, signal: AbortSignal) => load(signal)));
+  const t = found.value;
   return (
     <>
       <p class="summary" role="status" aria-label="Summary of the fleet">
@@ -55,7 +35,7 @@ export const Summary = component$(() => {
             <span>revision <b>{String(t.head)}</b></span>
           </>
         ) : (
-          !denied.value && <span class="faint">Counting agents…</span>
+          !failure.value && <span class="faint">Counting agents…</span>
         )}
       </p>
       {t?.freeze && !t.freeze.lifted && <Frozen freeze={t.freeze} />}
@@ -67,8 +47,8 @@ const Figure = ({ n, text, state }: { n: number; text: string; state: string }) 
   <Link href={`/fleet/?state=${state}`} class={n > 0 ? 'warn' : 'faint'}><b>{count(n)}</b> {text}</Link>
 );
 
-/** Frozen says who froze the registry, and why. */
-export const Frozen = ({ freeze }: { freeze: Freeze }) => (
+/** Frozen shows who froze the registry, and why. */
+const Frozen = ({ freeze }: { freeze: Freeze }) => (
   <p class="notice warn" role="status">
     {freeze.unreadable ? (
       <>Everything is frozen: the record of the freeze cannot be read. {plain(freeze.unreadable)}</>

@@ -1,12 +1,12 @@
-import { $, component$, useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
+import { component$, useTask$, type QRL, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { Event } from '~/gen/proto/script/v1/script_pb';
 import { scriptHref } from '~/script/name';
 import { Modal } from '~/ui/modal';
+import { useOpened } from '~/ui/opened';
 import { plain } from '~/ui/plain';
+import { LongTable, rowIndex } from '~/ui/table';
 import { Time } from '~/ui/time';
-import { rowHeight } from '~/ui/rows';
-import { Spacer } from '~/ui/spacer';
 import { useWindow } from '~/ui/window';
 import { agentHref } from './state';
 import { details, subject } from './sentence';
@@ -14,50 +14,37 @@ import { details, subject } from './sentence';
 interface Props {
   events: Event[];
   more: boolean;
-  /** Becomes the place of the last event that is seen, so that older ones are loaded. */
+  /** EventTable sets it to the place of the last event in view, so that older ones are loaded. */
   wanted: Signal<number>;
 }
 
-const columns = 5;
-
 /** EventTable shows events, newest first. */
 export const EventTable = component$<Props>(({ events, more, wanted }) => {
-  const seen = useWindow(rowHeight);
-  const opened = useSignal<Event>();
-  const open = useSignal(false);
+  const seen = useWindow();
+  const { item, open, show$ } = useOpened<Event>();
 
   useTask$(({ track }) => {
     wanted.value = track(() => seen.to.value);
   });
 
-  const show = $((e: Event) => {
-    opened.value = e;
-    open.value = true;
-  });
-  const from = Math.min(seen.from.value, events.length);
-  const to = Math.min(seen.to.value, events.length);
   return (
     <>
-      <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Events">
-        <table aria-rowcount={more ? -1 : events.length + 1}>
-          <thead>
-            <tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Of</th><th scope="col">Details</th><th scope="col">By</th></tr>
-          </thead>
-          <tbody>
-            <Spacer rows={from} height={seen.rowHeight} columns={columns} />
-            {events.slice(from, to).map((e, i) => <Row key={e.id} e={e} at={from + i} show$={show} />)}
-            <Spacer rows={events.length - to} height={seen.rowHeight} columns={columns} />
-            {more && <tr class="skeleton"><td colSpan={columns}></td></tr>}
-          </tbody>
-        </table>
-      </div>
-      <Modal open={open} title="Event">{opened.value && <Facts e={opened.value} />}</Modal>
+      <LongTable
+        label="Events"
+        columns={5}
+        seen={seen}
+        total={events.length}
+        more={more}
+        head={<><th scope="col">When</th><th scope="col">What</th><th scope="col">Of</th><th scope="col">Details</th><th scope="col">By</th></>}
+        row={(at) => <Row key={events[at]!.id} e={events[at]!} at={at} show$={show$} />}
+      />
+      <Modal open={open} title="Event">{item.value && <Facts e={item.value} />}</Modal>
     </>
   );
 });
 
 const Row = component$<{ e: Event; at: number; show$: QRL<(e: Event) => void> }>(({ e, at, show$ }) => (
-  <tr aria-rowindex={at + 2}>
+  <tr aria-rowindex={rowIndex(at)}>
     <td><Time at={e.time} /></td>
     <td><span class={['tag', tone(e)]}>{plain(e.type)}</span> {plain(e.event)}</td>
     <td>{e.name ? <Link prefetch={false} href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>

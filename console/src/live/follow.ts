@@ -2,7 +2,7 @@ import type { Signal } from '@builder.io/qwik';
 import { failureOf, text } from '~/api/failure';
 import { session } from '~/api/session';
 
-/** Live says how fresh what a page shows is. */
+/** Live is how fresh the content of a page is. */
 export interface Live {
   state: 'connecting' | 'live' | 'stale';
   /** Since when, in milliseconds. */
@@ -17,8 +17,8 @@ const longestPause = 10_000;
 const quiet = 15_000;
 
 /**
- * follow reads a stream until signal ends, and opens it again when it breaks. A stream without messages is checked: a
- * console that is gone may leave the connection as it is.
+ * follow reads a stream until signal ends, and opens it again when it breaks. It checks a stream without messages, because a
+ * connection can stay open although the console is gone.
  */
 export async function follow<T>(
   signal: AbortSignal,
@@ -107,7 +107,7 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** shown waits until somebody can see the page. */
+/** shown waits until the page is visible. */
 function shown(signal: AbortSignal): Promise<void> {
   return new Promise((done) => {
     if (!document.hidden) {

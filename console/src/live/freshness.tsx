@@ -2,7 +2,7 @@ import { component$ } from '@builder.io/qwik';
 import { Time } from '~/ui/time';
 import type { Live } from './follow';
 
-/** Freshness says whether a page shows what is now, and since when it does not. */
+/** Freshness shows whether the content of a page is live, or since when it is stale. */
 export const Freshness = component$(({ live }: { live: Live }) => (
   <span class={['freshness', live.state]} role="status" title={live.why}>
     {live.state === 'live' && 'Live'}

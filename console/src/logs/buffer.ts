@@ -1,9 +1,9 @@
 import type { LogLine } from '~/gen/proto/event/v1/event_pb';
 import { milliseconds } from '~/ui/time';
 
-/** Line is a line of a script with the agent that it is of. */
+/** Line is a line of a script, with the agent that sent it. */
 export interface Line {
-  /** Counts the lines of the page. */
+  /** The number of the line on the page. */
   id: number;
   agent: string;
   line: LogLine;
@@ -12,7 +12,7 @@ export interface Line {
 /** How many lines a page keeps. */
 export const mostLines = 5000;
 
-/** Buffer keeps the newest lines, in order of their time as far as that is known when they come. */
+/** Buffer keeps the newest lines. Earlier lines that arrive later are sorted in. */
 export class Buffer {
   lines: Line[] = [];
   /** Lines that made room for newer ones. */
@@ -21,7 +21,7 @@ export class Buffer {
   added = 0;
   private known = new Set<string>();
 
-  /** add puts new lines at the end. Lines that are there are not added again. */
+  /** add puts new lines at the end, and skips lines that it has. */
   add(agent: string, lines: LogLine[]): void {
     for (const line of lines) {
       this.push(agent, line);
@@ -29,7 +29,7 @@ export class Buffer {
     this.trim();
   }
 
-  /** merge adds lines of all agents that were logged before, where their times are. */
+  /** merge sorts earlier lines of all agents in by their times. */
   merge(lines: { agent: string; line: LogLine }[]): void {
     lines.forEach(({ agent, line }) => this.push(agent, line));
     this.lines.sort((a, b) => (milliseconds(a.line.time) ?? 0) - (milliseconds(b.line.time) ?? 0) || a.id - b.id);
@@ -54,5 +54,5 @@ export class Buffer {
   }
 }
 
-/** keyOf is the same for a line that comes twice: from the memory of an agent, and as a new one. */
+/** keyOf is equal for a line that arrives twice: as a new line, and from the memory of an agent. */
 const keyOf = (agent: string, l: LogLine): string => `${agent}\n${l.time?.seconds}.${l.time?.nanos}\n${l.tenant}/${l.name}\n${l.message}`;

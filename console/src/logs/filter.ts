@@ -1,7 +1,8 @@
 import { durationFromMs, type Duration } from '@bufbuild/protobuf/wkt';
+import { listOf } from '~/ui/form';
 import { param } from '~/shell/query';
 
-/** Filter is what the URL says of the lines that a person wants to see. */
+/** Filter selects the lines that a person wants to see. */
 export interface Filter {
   tenant: string;
   name: string;
@@ -26,7 +27,7 @@ export function filterOf(url: URL | undefined): Filter | undefined {
   return {
     tenant,
     name: param(url, 'name'),
-    agents: param(url, 'agents').split(/[\s,]+/).filter(Boolean),
+    agents: listOf(param(url, 'agents')),
     version: /^\d{1,18}$/.test(param(url, 'version')) ? BigInt(param(url, 'version')) : 0n,
     level: param(url, 'level'),
     grep: param(url, 'grep'),

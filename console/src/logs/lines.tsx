@@ -3,27 +3,25 @@ import { Link } from '@builder.io/qwik-city';
 import { scriptHref } from '~/script/name';
 import { agentHref } from '~/fleet/state';
 import { Modal } from '~/ui/modal';
+import { useOpened } from '~/ui/opened';
 import { plain, plainLines } from '~/ui/plain';
-import { lineHeight } from '~/ui/rows';
 import { milliseconds, Time } from '~/ui/time';
-import { useWindow } from '~/ui/window';
+import { lineHeight, useWindow } from '~/ui/window';
 import type { Line } from './buffer';
 
 interface Props {
   lines: Line[];
-  /** Lines before these that the page does not keep any more. */
+  /** How many earlier lines the page has dropped. */
   dropped: number;
   atEnd: Signal<boolean>;
 }
 
-/** Lines shows those lines that are in its box. It stays at the end while the person is there, and else where they are. */
+/** Lines renders only the lines in its box. It follows the end while the person is there, and otherwise stays where the person reads. */
 export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
   const seen = useWindow(lineHeight);
   const gone = useSignal(0);
-  const opened = useSignal<Line>();
-  const open = useSignal(false);
+  const { item, open, show$ } = useOpened<Line>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track }) => {
     const all = track(() => lines);
     const end = track(() => atEnd.value);
@@ -34,7 +32,7 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
     if (end) {
       box.scrollTop = all.length * lineHeight;
     } else {
-      // The lines that made room for others were above what the person reads.
+      // Dropped lines were above the lines that the person reads.
       box.scrollTop -= (dropped - gone.value) * lineHeight;
     }
     gone.value = dropped;
@@ -47,10 +45,6 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
     if (box) {
       atEnd.value = box.scrollTop + box.clientHeight >= box.scrollHeight - 2 * lineHeight;
     }
-  });
-  const show = $((l: Line) => {
-    opened.value = l;
-    open.value = true;
   });
 
   const from = Math.min(seen.from.value, lines.length);
@@ -66,13 +60,13 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
               <span class={['level', tone(l.line.level)]}>{plain(l.line.level).padEnd(5)}</span>
               <span class="at">{plain(l.agent)}</span>
               <span class="at">{plain(`${l.line.name}@${l.line.version}`)}</span>
-              <button type="button" onClick$={() => show(l)}>{plain(l.line.message)}</button>
+              <button type="button" onClick$={() => show$(l)}>{plain(l.line.message)}</button>
             </li>
           ))}
         </ol>
         <div style={{ height: `${(lines.length - to) * lineHeight}px` }}></div>
       </div>
-      <Modal open={open} title="Line" wide>{opened.value && <Whole l={opened.value} />}</Modal>
+      <Modal open={open} title="Line" wide>{item.value && <Whole l={item.value} />}</Modal>
     </>
   );
 });

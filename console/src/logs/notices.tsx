@@ -10,7 +10,7 @@ interface Props {
   missed: number;
 }
 
-/** Notices say what is missing among the lines. */
+/** Notices explains which lines are missing. */
 export const Notices = ({ before, dropped, missed }: Props) => {
   const all = [
     missed > 0 && `${count(missed)} lines were left out, since they were too many.`,
@@ -26,7 +26,7 @@ export const Notices = ({ before, dropped, missed }: Props) => {
   );
 };
 
-/** Silent names the agents whose lines from before are missing. */
+/** Silent names the agents whose earlier lines are missing. */
 const Silent = ({ result: r }: { result: QueryResult }) => {
   if (r.silent + r.older + r.failed === 0) {
     return null;

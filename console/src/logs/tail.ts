@@ -7,7 +7,7 @@ import { Buffer, type Line } from './buffer';
 import type { Filter } from './filter';
 
 /** Tail is what a page shows of the lines. */
-export interface Tail {
+interface Tail {
   lines: Signal<Line[]>;
   /** Lines that the page dropped for newer ones. */
   dropped: Signal<number>;
@@ -16,7 +16,7 @@ export interface Tail {
   /** Lines that came while the page was paused. */
   held: Signal<number>;
   paused: Signal<boolean>;
-  /** What agents answered about lines from before; undefined until they have. */
+  /** What agents answered about earlier lines; undefined until they answer. */
   before: Signal<Before | undefined>;
   failure: Signal<Failure | undefined>;
   live: Signal<Live>;
@@ -33,7 +33,7 @@ export interface Before {
 const interval = 150;
 const recent = 2000;
 
-/** useTail loads the lines that agents remember, and adds those that come. reload loads them anew. */
+/** useTail loads the lines that agents keep in memory, and adds new lines. A change of reload starts again. */
 export function useTail(filter: Signal<Filter | undefined>, reload: Signal<number>): Tail {
   const t: Tail = {
     lines: useSignal<Line[]>([]),
@@ -46,7 +46,6 @@ export function useTail(filter: Signal<Filter | undefined>, reload: Signal<numbe
     live: useSignal<Live>(connecting()),
   };
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const f = track(() => filter.value);
     track(() => reload.value);
@@ -69,7 +68,7 @@ export function useTail(filter: Signal<Filter | undefined>, reload: Signal<numbe
   return t;
 }
 
-/** show renders what has come, some times a second at most: a busy fleet says more than a browser can draw one by one. */
+/** show renders new lines a few times a second. A busy fleet logs more than a browser can draw line by line. */
 function show(t: Tail, buffer: Buffer, before: { added: number }): void {
   const news = buffer.added - before.added;
   t.held.value = t.paused.value ? news : 0;
@@ -91,7 +90,7 @@ async function read(f: Filter, t: Tail, buffer: Buffer, signal: AbortSignal): Pr
   await follow(signal, t.live, watch(f, t.failure), ({ logs, state }) => {
     t.failure.value = undefined;
     if (state === LogsState.LISTENING) {
-      // Also after a break: agents remember what was logged meanwhile.
+      // Also after a break: agents keep what was logged meanwhile.
       void remember(f, t, buffer, signal);
     } else if (state === LogsState.INTERRUPTED) {
       t.live.value = { state: 'stale', since: Date.now(), why: 'The registry has lost NATS. Lines are missing until it is back.' };
@@ -103,7 +102,7 @@ async function read(f: Filter, t: Tail, buffer: Buffer, signal: AbortSignal): Pr
   });
 }
 
-/** watch remembers an error that does not pass: a filter that is wrong, or a script that is not there. */
+/** watch reports errors that do not pass, such as a wrong filter or a missing script. */
 function watch(f: Filter, failure: Signal<Failure | undefined>) {
   return async function* (signal: AbortSignal): AsyncIterable<WatchLogsResponse> {
     const { since: _, tail: __, ...request } = f;

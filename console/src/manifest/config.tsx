@@ -1,7 +1,8 @@
 import { $, component$, useSignal } from '@builder.io/qwik';
-import { bytesOf, changeSettings, settingsOf, textOf, useBench } from '~/editor/bench';
+import { changeSettings, settingsOf, useBench } from '~/editor/bench';
+import { bytesOf, textOf } from '~/ui/bytes';
 import { CodeEditor } from '~/editor/code';
-import { pretty, problemOf } from '~/editor/json';
+import { pretty, problemOf } from '~/ui/json';
 
 /** ConfigForm edits the config, which scripts read as config. */
 export const ConfigForm = component$(() => {

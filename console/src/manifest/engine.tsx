@@ -1,6 +1,6 @@
 import { $, component$ } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { change, changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { change, changePart, changeSettings, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { RegoOptionsSchema, WasmOptionsSchema, type RegoOptions } from '~/gen/proto/script/v1/script_pb';
 import { CheckField, Field, SelectField } from './field';
 
@@ -16,7 +16,7 @@ const targets = [
 const names: Record<string, string> = { lua: 'Lua', '': 'Lua', wasm: 'WebAssembly', rego: 'Rego' };
 const hints: Record<string, string> = { rego: 'The path of a rule, such as acme/route/decision. Empty is the rule decision, or allow.', wasm: 'The exported function.' };
 
-/** EngineForm has what one engine alone takes. */
+/** EngineForm has the settings of a single engine. */
 export const EngineForm = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;
@@ -56,7 +56,4 @@ export const EngineForm = component$(() => {
   );
 });
 
-function set(bench: Bench, part: Partial<RegoOptions>): void {
-  const rego = { ...(settingsOf(bench.draft.value.request).rego ?? create(RegoOptionsSchema)), ...part };
-  changeSettings(bench, { rego: orNone(RegoOptionsSchema, rego) });
-}
+const set = (bench: Bench, part: Partial<RegoOptions>): void => changePart(bench, 'rego', RegoOptionsSchema, part);

@@ -1,5 +1,6 @@
 import { $, component$, useSignal, type QRL, type ValueOrPromise } from '@builder.io/qwik';
 import { useBench } from '~/editor/bench';
+import { parseDecimal, taken } from './values';
 
 interface Props {
   label: string;
@@ -15,7 +16,7 @@ interface Props {
   take$: QRL<(text: string) => ValueOrPromise<string | undefined | void>>;
 }
 
-/** Field is one value of a form. What is wrong with it stands below, and what was typed stays. */
+/** Field is one value of a form. It shows a problem below, and keeps what was typed. */
 export const Field = component$<Props>(({ label, value, hint, path, placeholder, mono, rows, take$ }) => {
   const bench = useBench();
   const typed = useSignal<{ text: string; problem: string }>();
@@ -43,6 +44,17 @@ export const Field = component$<Props>(({ label, value, hint, path, placeholder,
     </label>
   );
 });
+
+interface DecimalProps {
+  label: string;
+  value: number | undefined;
+  placeholder?: string;
+  take$: QRL<(n: number | undefined) => void>;
+}
+
+export const DecimalField = component$<DecimalProps>(({ label, value, placeholder = 'not compared', take$ }) => (
+  <Field label={label} value={value === undefined ? '' : String(value)} placeholder={placeholder} take$={$((text: string) => taken(parseDecimal(text), take$))} />
+));
 
 interface CheckProps {
   label: string;

@@ -1,7 +1,7 @@
 import { component$, Slot } from '@builder.io/qwik';
 import { useBench } from '~/editor/bench';
 
-/** FormGuard keeps forms from changing what the YAML will say once its problems are gone. */
+/** FormGuard disables forms while the YAML has problems: the YAML would overwrite their changes later. */
 export const FormGuard = component$(() => {
   const bench = useBench();
   const broken = bench.broken.value !== undefined;

@@ -1,9 +1,8 @@
 import { $, component$ } from '@builder.io/qwik';
-import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { LimitsSchema, type Limits } from '~/gen/proto/script/v1/script_pb';
 import { CheckField, Field } from './field';
-import { formatDuration, formatWhole, parseDuration, parseSmall, parseWhole } from './values';
+import { formatDuration, formatWhole, parseDuration, parseSmall, parseWhole, taken } from './values';
 
 type Size = 'instructions' | 'sourceBytes' | 'resultBytes' | 'logBytes' | 'stringBytes' | 'wasmMemory';
 
@@ -39,13 +38,7 @@ export const LimitsForm = component$(() => {
           placeholder="100ms"
           hint="up to 10s"
           path="settings.limits.timeout"
-          take$={$((text: string) => {
-            const { value, problem } = parseDuration(text);
-            if (problem === undefined) {
-              set(bench, { timeout: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseDuration(text), (value) => set(bench, { timeout: value })))}
         />
         {[...sizes, lua ? ofLua : ofWasm].map((f) => (
           <Field
@@ -55,13 +48,7 @@ export const LimitsForm = component$(() => {
             placeholder={f.placeholder}
             hint={f.hint}
             path={`settings.limits.${f.id}`}
-            take$={$((text: string) => {
-              const { value, problem } = parseWhole(text);
-              if (value !== undefined) {
-                set(bench, { [f.id]: value });
-              }
-              return problem;
-            })}
+            take$={$((text: string) => taken(parseWhole(text), (value) => set(bench, { [f.id]: value })))}
           />
         ))}
         <Field
@@ -70,13 +57,7 @@ export const LimitsForm = component$(() => {
           placeholder="the tenant's"
           hint="on each agent, up to 1,024"
           path="settings.limits.concurrency"
-          take$={$((text: string) => {
-            const { value, problem } = parseSmall(text);
-            if (value !== undefined) {
-              set(bench, { concurrency: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseSmall(text), (value) => set(bench, { concurrency: value })))}
         />
       </div>
       {lua && <CheckField label="Coroutines" checked={limits?.coroutines ?? false} hint="The script finds the coroutine library." take$={$((on: boolean) => set(bench, { coroutines: on }))} />}
@@ -84,6 +65,4 @@ export const LimitsForm = component$(() => {
   );
 });
 
-function set(bench: Bench, part: Partial<Limits>): void {
-  changeSettings(bench, { limits: orNone(LimitsSchema, { ...(settingsOf(bench.draft.value.request).limits ?? create(LimitsSchema)), ...part }) });
-}
+const set = (bench: Bench, part: Partial<Limits>): void => changePart(bench, 'limits', LimitsSchema, part);

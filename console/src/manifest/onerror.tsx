@@ -1,16 +1,15 @@
 import { $, component$ } from '@builder.io/qwik';
-import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { OnErrorSchema, type OnError } from '~/gen/proto/script/v1/script_pb';
 import { Field, SelectField } from './field';
-import { formatWhole, parseSmall } from './values';
+import { formatWhole, parseSmall, taken } from './values';
 
 const policies = [
   { value: '', title: 'Deny the request (closed)' },
   { value: 'open', title: 'Let the request go on (open)' },
 ];
 
-/** OnErrorForm says what a gateway gets if the script makes no decision. */
+/** OnErrorForm sets what a gateway gets if the script makes no decision. */
 export const OnErrorForm = component$(() => {
   const bench = useBench();
   const onError = settingsOf(bench.draft.value.request).onError;
@@ -28,13 +27,7 @@ export const OnErrorForm = component$(() => {
               placeholder="503"
               hint="300 to 599"
               path="settings.onError.status"
-              take$={$((text: string) => {
-                const { value, problem } = parseSmall(text);
-                if (value !== undefined) {
-                  set(bench, { status: value });
-                }
-                return problem;
-              })}
+              take$={$((text: string) => taken(parseSmall(text), (value) => set(bench, { status: value })))}
             />
             <Field label="Body" value={onError?.body ?? ''} placeholder="no decision" rows={2} path="settings.onError.body" take$={$((text: string) => set(bench, { body: text }))} />
           </>
@@ -44,7 +37,4 @@ export const OnErrorForm = component$(() => {
   );
 });
 
-function set(bench: Bench, part: Partial<OnError>): void {
-  const onError = { ...(settingsOf(bench.draft.value.request).onError ?? create(OnErrorSchema)), ...part };
-  changeSettings(bench, { onError: orNone(OnErrorSchema, onError) });
-}
+const set = (bench: Bench, part: Partial<OnError>): void => changePart(bench, 'onError', OnErrorSchema, part);

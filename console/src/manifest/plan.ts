@@ -1,12 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, type Bench } from '~/editor/bench';
+import { changePart, settingsOf, type Bench } from '~/editor/bench';
 import { AmountSchema, KeyShareSchema, PlanSchema, ShadowShareSchema, StepSchema, type Amount, type Plan, type Step } from '~/gen/proto/script/v1/script_pb';
 import type { Parsed } from './values';
 
-/** By says what a step takes a share of. */
+/** By is what a step takes a share of. */
 export type By = 'agents' | 'keys' | 'shadow';
 
-/** Share is a step as people think of it. On the wire each kind has its share elsewhere. */
+/** Share is a step as the form has it. In a message, each kind of step has its share in another field. */
 export interface Share {
   by: By;
   percent: number;
@@ -31,15 +31,13 @@ export function withShare(s: Step, { by, percent, selector }: Share): Step {
 
 export const planOf = (bench: Bench): Plan => settingsOf(bench.draft.value.request).rollout ?? create(PlanSchema);
 
-export function changePlan(bench: Bench, part: Partial<Plan>): void {
-  changeSettings(bench, { rollout: orNone(PlanSchema, { ...planOf(bench), ...part }) });
-}
+export const changePlan = (bench: Bench, part: Partial<Plan>): void => changePart(bench, 'rollout', PlanSchema, part);
 
 export function changeStep(bench: Bench, at: number, part: Partial<Step>): void {
   changePlan(bench, { steps: planOf(bench).steps.map((s, i) => (i === at ? { ...s, ...part } : s)) });
 }
 
-/** nextStep goes on after the steps that there are. */
+/** nextStep suggests the step after the present ones. */
 export function nextStep(steps: Step[]): Step {
   const most = Math.max(0, ...steps.filter((s) => !s.keys && !s.shadow).map((s) => s.percent));
   const percent = most === 0 ? 5 : Math.min(99, most < 25 ? 25 : most < 50 ? 50 : most + 10);

@@ -2,11 +2,12 @@ import { $, component$, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { useBench } from '~/editor/bench';
 import { LatencyIncreaseSchema, type Amount, type LatencyIncrease, type Plan } from '~/gen/proto/script/v1/script_pb';
-import { Field, SelectField } from './field';
+import { listOf } from '~/ui/form';
+import { DecimalField, Field, SelectField } from './field';
 import { FormGuard } from './guard';
 import { changePlan, formatAmount, nextStep, parseAmount, planOf } from './plan';
 import { StepForm } from './step';
-import { formatDuration, parseDecimal, parseDuration, parseList } from './values';
+import { formatDuration, parseDuration, taken } from './values';
 
 /** RolloutForm edits how a new version comes to the agents. */
 export const RolloutForm = component$(() => {
@@ -37,18 +38,18 @@ const ThresholdsForm = component$<PlanProps>(({ plan }) => {
   return (
     <fieldset>
       <legend>Give the version up</legend>
-      <p class="faint">The machine compares the steps with the active version, and returns to that by itself.</p>
+      <p class="faint">The registry compares each step with the active version, and returns to it without you.</p>
       <div class="fields">
-        <Decimal
+        <DecimalField
           label="If more calls fail than, in percent"
           value={plan.maxError ?? plan.maxErrorPercent}
-          // The whole number is for software that knows only that.
+          // Older software reads the whole number only.
           take$={$((n: number | undefined) => changePlan(bench, { maxError: n, maxErrorPercent: n === undefined ? n : Math.ceil(n) } as Partial<Plan>))}
         />
-        <Decimal label="If failures increase by, in percentage points" value={plan.maxErrorIncrease} take$={$((n: number | undefined) => changePlan(bench, { maxErrorIncrease: n } as Partial<Plan>))} />
-        <Decimal label="If more shadowed results differ than, in percent" value={plan.maxDiffPercent} take$={$((n: number | undefined) => changePlan(bench, { maxDiffPercent: n } as Partial<Plan>))} />
+        <DecimalField label="If failures increase by, in percentage points" value={plan.maxErrorIncrease} take$={$((n: number | undefined) => changePlan(bench, { maxErrorIncrease: n } as Partial<Plan>))} />
+        <DecimalField label="If more shadowed results differ than, in percent" value={plan.maxDiffPercent} take$={$((n: number | undefined) => changePlan(bench, { maxDiffPercent: n } as Partial<Plan>))} />
         {(['p50', 'p95', 'p99'] as const).map((p) => (
-          <Decimal
+          <DecimalField
             key={p}
             label={`If ${p} increases by, in percent`}
             value={plan.maxLatencyIncrease?.[p] || undefined}
@@ -59,7 +60,7 @@ const ThresholdsForm = component$<PlanProps>(({ plan }) => {
           />
         ))}
         <AmountField label="If it loses agents" value={plan.failureLimit} placeholder="1, or 1%" take$={$((a: Amount | undefined) => changePlan(bench, { failureLimit: a }))} />
-        <Decimal label="Calls as evidence in each step" value={plan.minCalls} placeholder="20" take$={$((n: number | undefined) => changePlan(bench, { minCalls: n === undefined ? n : Math.round(n) } as Partial<Plan>))} />
+        <DecimalField label="Calls as evidence in each step" value={plan.minCalls} placeholder="20" take$={$((n: number | undefined) => changePlan(bench, { minCalls: n === undefined ? n : Math.round(n) } as Partial<Plan>))} />
       </div>
     </fieldset>
   );
@@ -82,43 +83,15 @@ const ConditionsForm = component$<PlanProps>(({ plan }) => {
           value={formatDuration(plan.progressDeadline)}
           placeholder="none"
           hint="such as 1h"
-          take$={$((text: string) => {
-            const { value, problem } = parseDuration(text);
-            if (problem === undefined) {
-              changePlan(bench, value ? { progressDeadline: value } : { progressDeadline: undefined, onDeadline: '' });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseDuration(text), (value) => changePlan(bench, value ? { progressDeadline: value } : { progressDeadline: undefined, onDeadline: '' })))}
         />
         {plan.progressDeadline && <SelectField label="At the deadline" value={plan.onDeadline} options={ends} take$={$((onDeadline: string) => changePlan(bench, { onDeadline }))} />}
-        <Field label="After these scripts are live" value={plan.after.join(', ')} placeholder="none" hint="acme/lib" take$={$((text: string) => changePlan(bench, { after: parseList(text) }))} />
+        <Field label="After these scripts are live" value={plan.after.join(', ')} placeholder="none" hint="acme/lib" take$={$((text: string) => changePlan(bench, { after: listOf(text) }))} />
         {plan.steps.some((s) => s.keys) && <Field label="Key of a request" value={plan.key} placeholder="callers name the key" hint="request.headers.x-user" mono take$={$((text: string) => changePlan(bench, { key: text.trim() }))} />}
       </div>
     </fieldset>
   );
 });
-
-interface DecimalProps {
-  label: string;
-  value: number | undefined;
-  placeholder?: string;
-  take$: QRL<(n: number | undefined) => void>;
-}
-
-const Decimal = component$<DecimalProps>(({ label, value, placeholder, take$ }) => (
-  <Field
-    label={label}
-    value={value === undefined ? '' : String(value)}
-    placeholder={placeholder ?? 'not compared'}
-    take$={$(async (text: string) => {
-      const { value, problem } = parseDecimal(text);
-      if (problem === undefined) {
-        await take$(value);
-      }
-      return problem;
-    })}
-  />
-));
 
 interface AmountProps {
   label: string;
@@ -133,12 +106,6 @@ const AmountField = component$<AmountProps>(({ label, value, placeholder, take$ 
     value={formatAmount(value)}
     placeholder={placeholder}
     hint="a number, or such as 5%"
-    take$={$(async (text: string) => {
-      const { value, problem } = parseAmount(text);
-      if (problem === undefined) {
-        await take$(value);
-      }
-      return problem;
-    })}
+    take$={$((text: string) => taken(parseAmount(text), take$))}
   />
 ));

@@ -8,9 +8,9 @@ import { LimitsForm } from './limits';
 import { OnErrorForm } from './onerror';
 import { EngineForm } from './engine';
 import { TriggerForm } from './trigger';
-import { formatWhole, parseSmall, parseWhole } from './values';
+import { formatWhole, parseSmall, parseWhole, taken } from './values';
 
-/** SettingsForm has what a script runs with, beside its source, tests and rollout. */
+/** SettingsForm has all settings but the tests and the rollout. */
 export const SettingsForm = component$(() => {
   const { library } = settingsOf(useBench().draft.value.request);
   return (
@@ -26,7 +26,7 @@ export const SettingsForm = component$(() => {
   );
 });
 
-/** ScriptForm has what is of the script, and of no version. */
+/** ScriptForm has what belongs to the script and not to a version. */
 const ScriptForm = component$(() => {
   const bench = useBench();
   const { request } = bench.draft.value;
@@ -56,13 +56,7 @@ const ScriptForm = component$(() => {
           placeholder="the latest"
           hint="A number keeps that version running, whatever is published."
           path="pin"
-          take$={$((text: string) => {
-            const { value, problem } = parseWhole(text);
-            if (value !== undefined) {
-              change(bench, { pin: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseWhole(text), (value) => change(bench, { pin: value })))}
         />
         <Field
           label="Versions that are retained"
@@ -70,13 +64,7 @@ const ScriptForm = component$(() => {
           placeholder="10"
           hint="1 to 50"
           path="settings.historyLimit"
-          take$={$((text: string) => {
-            const { value, problem } = parseSmall(text);
-            if (value !== undefined) {
-              changeSettings(bench, { historyLimit: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseSmall(text), (value) => changeSettings(bench, { historyLimit: value })))}
         />
       </div>
     </fieldset>

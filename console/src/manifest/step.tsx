@@ -2,9 +2,9 @@ import { $, component$, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { useBench, type Bench } from '~/editor/bench';
 import { GateSchema, type Gate, type Step } from '~/gen/proto/script/v1/script_pb';
-import { CheckField, Field, SelectField } from './field';
+import { CheckField, DecimalField, Field, SelectField } from './field';
 import { changeStep, planOf, shareOf, withShare, type By, type Share } from './plan';
-import { formatDuration, formatPairs, formatWhole, parseDecimal, parseDuration, parsePairs, parseSmall } from './values';
+import { formatDuration, formatPairs, formatWhole, parseDuration, parsePairs, parseSmall, taken } from './values';
 
 const kinds = [
   { value: 'agents', title: 'agents' },
@@ -36,13 +36,7 @@ export const StepForm = component$<Props>(({ step, at, onRemove$ }) => {
           value={formatWhole(share.percent)}
           placeholder={share.by === 'agents' ? 'all that the labels select' : ''}
           path={`settings.rollout.steps[${at}].percent`}
-          take$={$((text: string) => {
-            const { value, problem } = parseSmall(text.replace('%', ''));
-            if (value !== undefined) {
-              setShare(bench, at, { percent: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseSmall(text.replace('%', '')), (value) => setShare(bench, at, { percent: value })))}
         />
         <SelectField label="Of" value={share.by} options={kinds} take$={$((by: string) => setShare(bench, at, { by: by as By }))} />
         <Field
@@ -50,13 +44,7 @@ export const StepForm = component$<Props>(({ step, at, onRemove$ }) => {
           value={formatPairs(Object.entries(share.selector))}
           placeholder="any"
           hint="zone: a, tier: gold"
-          take$={$((text: string) => {
-            const { value, problem } = parsePairs(text);
-            if (value) {
-              setShare(bench, at, { selector: Object.fromEntries(value) });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parsePairs(text), (value) => setShare(bench, at, { selector: Object.fromEntries(value) })))}
         />
         <Field
           label="Lasts at least"
@@ -64,13 +52,7 @@ export const StepForm = component$<Props>(({ step, at, onRemove$ }) => {
           placeholder="0s"
           hint="such as 10m"
           path={`settings.rollout.steps[${at}].pause`}
-          take$={$((text: string) => {
-            const { value, problem } = parseDuration(text);
-            if (problem === undefined) {
-              changeStep(bench, at, { pause: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseDuration(text), (value) => changeStep(bench, at, { pause: value })))}
         />
         <SelectField label="Then asks" value={step.gate?.kind ?? ''} options={gates} take$={$((kind: string) => setKind(bench, at, kind))} />
       </div>
@@ -89,28 +71,13 @@ const GateForm = component$(({ gate, at }: { gate: Gate; at: number }) => {
       {gate.kind === 'prometheus' && (
         <>
           <Field label="Query" value={gate.query} mono rows={2} hint="PromQL with $tenant, $script, $version, $active and $step" take$={$((text: string) => setGate(bench, at, { query: text }))} />
-          <Bound label="At least" value={gate.min} take$={$((min: number | undefined) => setGate(bench, at, { min } as Partial<Gate>))} />
-          <Bound label="At most" value={gate.max} take$={$((max: number | undefined) => setGate(bench, at, { max } as Partial<Gate>))} />
+          <DecimalField label="At least" placeholder="none" value={gate.min} take$={$((min: number | undefined) => setGate(bench, at, { min } as Partial<Gate>))} />
+          <DecimalField label="At most" placeholder="none" value={gate.max} take$={$((max: number | undefined) => setGate(bench, at, { max } as Partial<Gate>))} />
         </>
       )}
     </div>
   );
 });
-
-const Bound = component$(({ label, value, take$ }: { label: string; value: number | undefined; take$: QRL<(n: number | undefined) => void> }) => (
-  <Field
-    label={label}
-    value={value === undefined ? '' : String(value)}
-    placeholder="none"
-    take$={$(async (text: string) => {
-      const { value, problem } = parseDecimal(text);
-      if (problem === undefined) {
-        await take$(value);
-      }
-      return problem;
-    })}
-  />
-));
 
 const stepAt = (bench: Bench, at: number): Step => planOf(bench).steps[at]!;
 

@@ -1,7 +1,8 @@
 import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { bytesOf, changeSettings, settingsOf, textOf, useBench, type Bench } from '~/editor/bench';
-import { pretty, problemOf } from '~/editor/json';
+import { changeSettings, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { bytesOf, textOf } from '~/ui/bytes';
+import { pretty, problemOf } from '~/ui/json';
 import { TestSchema, type Test } from '~/gen/proto/script/v1/script_pb';
 import { Field, SelectField } from './field';
 import { FormGuard } from './guard';
@@ -85,7 +86,7 @@ const TestForm = component$<TestProps>(({ test, at, onRemove$ }) => {
               mono
               rows={4}
               placeholder="anything"
-              hint="Members that it does not name do not matter. null stands for one that must not be there."
+              hint="Other members of the result do not matter. null means that a member must be absent."
               take$={$((text: string) => (text.trim() === '' ? set(bench, at, { expect: new Uint8Array() }) : takeJSON(text, (expect) => set(bench, at, { expect }))))}
             />
           )}

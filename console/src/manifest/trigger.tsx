@@ -1,11 +1,12 @@
 import { $, component$ } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { changeSettings, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { changePart, orNone, settingsOf, useBench, type Bench } from '~/editor/bench';
 import { TriggerHeaderSchema, TriggerMatchSchema, TriggerSchema, type Trigger, type TriggerMatch } from '~/gen/proto/script/v1/script_pb';
+import { listOf } from '~/ui/form';
 import { Field } from './field';
-import { formatPairs, formatWhole, parseList, parsePairs, parseSmall } from './values';
+import { formatPairs, formatWhole, parsePairs, parseSmall, taken } from './values';
 
-/** TriggerForm says on which event of a gateway the script runs, and about which requests. */
+/** TriggerForm sets on which event of a gateway the script runs, and for which requests. */
 export const TriggerForm = component$(() => {
   const bench = useBench();
   const trigger = settingsOf(bench.draft.value.request).trigger;
@@ -22,41 +23,25 @@ export const TriggerForm = component$(() => {
           placeholder="0"
           hint="Higher ones run first."
           path="settings.trigger.priority"
-          take$={$((text: string) => {
-            const { value, problem } = parseSmall(text);
-            if (value !== undefined) {
-              set(bench, { priority: value });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parseSmall(text), (value) => set(bench, { priority: value })))}
         />
-        <Field label="Hosts" value={match?.hosts.join(', ') ?? ''} placeholder="any" hint="shop.example, *.shop.example" path="settings.trigger.match.hosts" take$={$((text: string) => setMatch(bench, { hosts: parseList(text) }))} />
-        <Field label="Path prefixes" value={match?.pathPrefixes.join(', ') ?? ''} placeholder="any" hint="/cart is for /cart and /cart/7" path="settings.trigger.match.pathPrefixes" take$={$((text: string) => setMatch(bench, { pathPrefixes: parseList(text) }))} />
-        <Field label="Methods" value={match?.methods.join(', ') ?? ''} placeholder="any" hint="GET, POST" path="settings.trigger.match.methods" take$={$((text: string) => setMatch(bench, { methods: parseList(text.toUpperCase()) }))} />
+        <Field label="Hosts" value={match?.hosts.join(', ') ?? ''} placeholder="any" hint="shop.example, *.shop.example" path="settings.trigger.match.hosts" take$={$((text: string) => setMatch(bench, { hosts: listOf(text) }))} />
+        <Field label="Path prefixes" value={match?.pathPrefixes.join(', ') ?? ''} placeholder="any" hint="/cart is for /cart and /cart/7" path="settings.trigger.match.pathPrefixes" take$={$((text: string) => setMatch(bench, { pathPrefixes: listOf(text) }))} />
+        <Field label="Methods" value={match?.methods.join(', ') ?? ''} placeholder="any" hint="GET, POST" path="settings.trigger.match.methods" take$={$((text: string) => setMatch(bench, { methods: listOf(text.toUpperCase()) }))} />
         <Field
           label="Headers"
           value={formatPairs((match?.headers ?? []).map((h) => [h.name, h.value]))}
           placeholder="any"
           hint="x-beta: 1; * is any value"
           path="settings.trigger.match.headers"
-          take$={$((text: string) => {
-            const { value, problem } = parsePairs(text);
-            if (value) {
-              setMatch(bench, { headers: value.map(([name, value]) => create(TriggerHeaderSchema, { name: name.toLowerCase(), value })) });
-            }
-            return problem;
-          })}
+          take$={$((text: string) => taken(parsePairs(text), (value) => setMatch(bench, { headers: value.map(([name, value]) => create(TriggerHeaderSchema, { name: name.toLowerCase(), value })) })))}
         />
       </div>
     </fieldset>
   );
 });
 
-/** set leaves the trigger out if nothing is in it. */
-function set(bench: Bench, part: Partial<Trigger>): void {
-  const trigger = { ...(settingsOf(bench.draft.value.request).trigger ?? create(TriggerSchema)), ...part };
-  changeSettings(bench, { trigger: orNone(TriggerSchema, trigger) });
-}
+const set = (bench: Bench, part: Partial<Trigger>): void => changePart(bench, 'trigger', TriggerSchema, part);
 
 function setMatch(bench: Bench, part: Partial<TriggerMatch>): void {
   const match = { ...(settingsOf(bench.draft.value.request).trigger?.match ?? create(TriggerMatchSchema)), ...part };

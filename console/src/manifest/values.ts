@@ -1,13 +1,21 @@
 import { create } from '@bufbuild/protobuf';
 import { DurationSchema, type Duration } from '@bufbuild/protobuf/wkt';
 
-/** Parsed is what a person typed into a field, or why it is not what the field takes. */
+/** Parsed is the value that a person typed into a field, or what is wrong with it. */
 export type Parsed<T> = { value: T; problem?: undefined } | { value?: undefined; problem: string };
+
+/** taken gives a parsed value to take, or returns the problem with it. */
+export async function taken<T>({ value, problem }: Parsed<T>, take: (value: T) => unknown): Promise<string | undefined> {
+  if (problem === undefined) {
+    await take(value as T);
+  }
+  return problem;
+}
 
 const nanos: Record<string, bigint> = { ns: 1n, us: 1_000n, µs: 1_000n, ms: 1_000_000n, s: 1_000_000_000n, m: 60_000_000_000n, h: 3_600_000_000_000n };
 const second = nanos.s!;
 
-/** parseDuration reads durations as manifests have them: 250ms, 1m30s. Empty text is none. */
+/** parseDuration reads durations as in manifests: 250ms, 1m30s. Empty text means no duration. */
 export function parseDuration(text: string): Parsed<Duration | undefined> {
   const all = text.replace(/\s/g, '');
   if (all === '' || all === '0') {
@@ -53,7 +61,7 @@ export function parseSmall(text: string): Parsed<number> {
   return value >= -2147483648n && value < 2147483648n ? { value: Number(value) } : { problem: 'The number is too large.' };
 }
 
-/** parseDecimal reads a number such as 0.5. Empty text is none. */
+/** parseDecimal reads a number such as 0.5. Empty text means no number. */
 export function parseDecimal(text: string): Parsed<number | undefined> {
   const t = text.replace('%', '').trim();
   if (t === '') {
@@ -64,9 +72,6 @@ export function parseDecimal(text: string): Parsed<number | undefined> {
 }
 
 export const formatWhole = (n: bigint | number): string => (n === 0n || n === 0 ? '' : String(n));
-
-/** parseList reads texts with commas or spaces between. */
-export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((t) => t !== '');
 
 /** parsePairs reads lines such as "zone: a" or "zone=a". */
 export function parsePairs(text: string): Parsed<[string, string][]> {

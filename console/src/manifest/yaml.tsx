@@ -1,6 +1,6 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { manifests } from '~/api/client';
-import { failureOf, text as textOfFailure } from '~/api/failure';
+import { failureOf, placeOf, text as textOf } from '~/api/failure';
 import { isNew, replace, useBench, type Bench } from '~/editor/bench';
 import { CodeEditor, type Content } from '~/editor/code';
 import type { Problem } from '~/editor/problem';
@@ -8,20 +8,19 @@ import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 
 const pause = 300;
 
-/** YamlView is the draft as the manifest that scriptctl and a cluster take, without the source. Both ways lead to one draft. */
+/** YamlView edits the draft as a manifest for scriptctl or a cluster, without the source. */
 export const YamlView = component$(() => {
   const bench = useBench();
   const content = useSignal<Content>({ text: '', edition: 0 });
   const problems = useSignal<Problem[]>([]);
   const failure = useSignal('');
   const typed = useSignal<string>();
-  // The request that the YAML says.
+  // The request that the YAML describes.
   const own = useSignal<PublishRequest>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track }) => {
-      // Something else may change the draft: somebody saves a test, or takes what the registry has.
+      // Another part of the page can change the draft: the person saves a test, or loads the newest version.
       if (track(() => bench.draft.value).request === own.value) {
         return;
       }
@@ -32,13 +31,12 @@ export const YamlView = component$(() => {
         own.value = bench.draft.value.request;
         typed.value = broken;
       } catch (error) {
-        failure.value = textOfFailure(failureOf(error));
+        failure.value = textOf(failureOf(error));
       }
     },
     { strategy: 'document-ready' },
   );
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track, cleanup }) => {
       const now = track(() => typed.value);
@@ -53,7 +51,7 @@ export const YamlView = component$(() => {
           failure.value = '';
         } catch (error) {
           const f = failureOf(error);
-          failure.value = f.canceled ? failure.value : textOfFailure(f);
+          failure.value = f.canceled ? failure.value : textOf(f);
         }
       }, pause);
       cleanup(() => {
@@ -73,16 +71,16 @@ export const YamlView = component$(() => {
         content={content.value}
         problems={problems.value}
         onEdit$={$((now: string) => {
-          // Until the console has read it, the forms wait.
+          // The forms are disabled until the console has parsed it.
           bench.broken.value = now;
           typed.value = now;
         })}
       />
-      <p class="faint hint">The source stands in its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
+      <p class="faint hint">The source has its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
       <ul class="problems" aria-label="Problems of the YAML">
         {problems.value.map((p, i) => (
           <li key={i}>
-            <span class="tag bad">error</span> {p.line > 0 && `Line ${p.line}, column ${p.column}: `}{p.field && !p.message.startsWith(p.field) && `${p.field}: `}{p.message}
+            <span class="tag bad">error</span> {placeOf(p)}{textOf(p)}
           </li>
         ))}
       </ul>

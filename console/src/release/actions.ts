@@ -2,7 +2,7 @@ import { registry } from '~/api/client';
 import type { Name } from '~/script/name';
 import { signed } from './write';
 
-/** What a person does to a script. force goes past its owner, which needs the role admin. */
+/** force goes past the owner of the script, which needs the role admin. */
 
 export async function setEnabled(name: Name, enabled: boolean, note: string, force: boolean): Promise<void> {
   await registry().setEnabled({ ...name, enabled, force, ...(await signed(note)) });

@@ -1,6 +1,6 @@
 import type { HistoryEntry } from '~/gen/proto/script/v1/script_pb';
 
-/** The author of what the registry does by itself. */
+/** The author of the registry's own changes. */
 const system = 'scriptorium';
 
 export const isBySystem = (e: { author: string }): boolean => e.author === system;
@@ -27,9 +27,9 @@ const words: { [change: string]: string } = {
   approve: 'Step approved',
 };
 
-/** changeText is a change in words; the registry may know others than the console. */
+/** changeText is a change in words. A newer registry can have changes that this console has no words for. */
 export const changeText = (e: HistoryEntry): string => words[e.change] ?? e.change;
 
 
-/** isEnd tells the changes after which a version runs everywhere, or does not any more. */
+/** isEnd reports whether a rollout ended with the change. */
 export const isEnd = (e: HistoryEntry): boolean => ['promote', 'abort', 'rollback', 'pin', 'hold'].includes(e.change) || (e.change === 'publish' && e.candidate === 0n);

@@ -9,23 +9,23 @@ import { changesSince, releaseOf } from './conflict';
 import { draftEdition, editionOf, nothing, type Edition } from './edition';
 import { signed } from './write';
 
-/** Checked is what the registry says of a draft before it is published. */
+/** Checked is the registry's answer about a draft, before it is published. */
 export interface Checked {
-  /** Of the release that the draft is checked against. */
+  /** The revision of the release that the draft is checked against. */
   revision: bigint;
   release: Release | undefined;
   active: Edition;
   mine: Edition;
-  /** What would be; undefined if the registry refuses the draft. */
+  /** The outcome of a publish; undefined if the registry refuses the draft. */
   would: PublishResponse | undefined;
   failure: Failure | undefined;
   /** Somebody else changed the script. */
   conflict: boolean;
 }
 
-/** Options are what a person decides besides the draft. */
-export interface Options {
-  /** The publish happens only if the release still has it; 0 for a new script. */
+/** Options are what a person decides in the dialog. */
+interface Options {
+  /** The publish fails if the release has another revision; 0 for a new script. */
   revision: bigint;
   note: string;
   liftHold: boolean;
@@ -71,13 +71,13 @@ export async function publish(draft: Draft, options: Options, signal: AbortSigna
   return registry().publish(request, { signal });
 }
 
-/** isTaken reports whether a script that a draft would create is there by now: a publish without a revision would replace it. */
+/** isTaken reports whether the script that a draft would create exists by now. A publish without a revision would replace it. */
 export async function isTaken(draft: Draft, revision: bigint, signal: AbortSignal): Promise<boolean> {
   const { tenant, name } = draft.request;
   return revision === 0n && (await releaseOf({ tenant, name }, signal)) !== undefined;
 }
 
-/** isMovedAlone reports whether nobody but the registry changed the script: it moves a candidate from step to step. */
+/** isMovedAlone reports whether only the registry changed the script, which moves a candidate from step to step. */
 async function isMovedAlone(draft: Draft, signal: AbortSignal): Promise<boolean> {
   const changes = await changesSince({ tenant: draft.request.tenant, name: draft.request.name }, draft, signal);
   return draft.baseRevision > 0n && changes.length > 0 && changes.every(isBySystem);

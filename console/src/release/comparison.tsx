@@ -1,6 +1,7 @@
 import { component$ } from '@builder.io/qwik';
+import { sameBytes } from '~/ui/bytes';
 import { bytes } from '~/ui/number';
-import { sameBytes, type Edition } from './edition';
+import type { Edition } from './edition';
 import { sections } from './settings';
 import { equal, print } from './tree';
 import { DiffView } from './view';

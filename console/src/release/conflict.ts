@@ -5,13 +5,14 @@ import type { Draft } from '~/editor/draft';
 import { PublishRequestSchema, type PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import type { HistoryEntry, Release } from '~/gen/proto/script/v1/script_pb';
 import type { Name } from '~/script/name';
+import { bytesOf, sameBytes } from '~/ui/bytes';
 import { linesOf } from './diff';
-import { draftEdition, editionOf, nothing, sameBytes, type Edition } from './edition';
+import { draftEdition, editionOf, nothing, type Edition } from './edition';
 import { merge, result, twoWay, type Choice, type Piece } from './merge';
 import { settingsOf, type Tree } from './settings';
 import { differences, merged, pathKey, type Difference } from './tree';
 
-/** Conflict is a draft, and what somebody else made of the script since it was begun. */
+/** Conflict is a draft, and what somebody else changed since the draft began. */
 export interface Conflict {
   draft: Draft;
   /** The release as it is now; undefined if the script is gone. */
@@ -25,13 +26,13 @@ export interface Conflict {
   settings: Difference[];
 }
 
-/** Choices are what the person takes of what both changed. */
+/** Choices are the person's decisions about what both changed. */
 export interface Choices {
   source: Record<number, Choice>;
   settings: Record<string, 'theirs' | 'mine'>;
 }
 
-/** conflictOf reads what there is now. before is the release that the draft began with, if it is known: versions do not have its rollout. */
+/** conflictOf reads the present release. before is the release that the draft began with, if it is known: versions have no rollout plan. */
 export async function conflictOf(draft: Draft, before: Release | undefined, signal: AbortSignal): Promise<Conflict> {
   const name = { tenant: draft.request.tenant, name: draft.request.name };
   const release = await releaseOf(name, signal);
@@ -62,7 +63,7 @@ export async function releaseOf(name: Name, signal: AbortSignal): Promise<Releas
 }
 
 /** newestOf is the version that somebody published last, if it is retained. */
-export function newestOf(r: Release): bigint {
+function newestOf(r: Release): bigint {
   return r.retained.find((v) => v.number === r.latest)?.number ?? r.candidate?.version ?? r.active!.number;
 }
 
@@ -93,7 +94,7 @@ function sourceOf(base: Edition | undefined, theirs: Edition, mine: Edition): Pi
   return base ? merge(linesOf(base.text!), linesOf(theirs.text), linesOf(mine.text)) : twoWay(linesOf(theirs.text), linesOf(mine.text));
 }
 
-/** binary is about a source without lines: it is taken as a whole. */
+/** binary merges a source without lines: as a whole. */
 function binary(base: Edition | undefined, theirs: Edition, mine: Edition): Piece[] {
   const byThem = !base || !sameBytes(base.source, theirs.source);
   const byMe = !base || !sameBytes(base.source, mine.source);
@@ -102,7 +103,7 @@ function binary(base: Edition | undefined, theirs: Edition, mine: Edition): Piec
   return [{ kind, base: about(base), theirs: about(theirs), mine: about(mine) }];
 }
 
-/** settingsBetween treats the rollout of a release that is not known any more as changed by both. */
+/** settingsBetween treats a rollout plan whose origin is not known as changed by both. */
 function settingsBetween(base: Edition | undefined, theirs: Edition, mine: Edition, before: Release | undefined): Difference[] {
   const found = differences(base?.settings ?? {}, theirs.settings, mine.settings);
   const ofRelease = (d: Difference) => d.path[0] === 'rollout' || d.path[0] === 'historyLimit';
@@ -110,7 +111,7 @@ function settingsBetween(base: Edition | undefined, theirs: Edition, mine: Editi
   return found.filter((d) => base || d.kind !== 'both').map((d) => (!base || (!known && ofRelease(d))) && d.kind !== 'both' ? { ...d, kind: 'conflict' } : d);
 }
 
-/** open says how many conflicts have no choice yet. */
+/** open counts the conflicts without a choice. */
 export function open(c: Conflict, choices: Choices): number {
   const source = c.source.filter((p, i) => p.kind === 'conflict' && !choices.source[i]).length;
   return source + c.settings.filter((d) => d.kind === 'conflict' && !choices.settings[pathKey(d.path)]).length;
@@ -135,7 +136,7 @@ export function requestOf(c: Conflict, choices: Choices): PublishRequest {
 function sourceBytes(c: Conflict, choices: Choices): Uint8Array {
   const text = c.theirs.text !== undefined && c.mine.text !== undefined && (!c.base || c.base.text !== undefined);
   if (text) {
-    return new TextEncoder().encode(result(c.source, choices.source)!.join('\n'));
+    return bytesOf(result(c.source, choices.source)!.join('\n'));
   }
   const piece = c.source[0]!;
   const theirs = piece.kind === 'theirs' || (piece.kind === 'conflict' && choices.source[0] === 'theirs');

@@ -11,7 +11,7 @@ interface Props {
   onCancel$: QRL<() => void>;
 }
 
-/** ConflictView puts a draft together with what somebody else published meanwhile. Nothing of either is lost without a choice. */
+/** ConflictView merges a draft with what somebody else published meanwhile. The person decides about each overlap. */
 export const ConflictView = component$<Props>(({ conflict, onMerged$, onCancel$ }) => {
   const choices = useStore<Choices>({ source: {}, settings: {} });
   const done = useSignal(false);

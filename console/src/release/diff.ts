@@ -9,7 +9,7 @@ export interface Edit {
 /** linesOf splits a text, so that join('\n') makes the same text again. */
 export const linesOf = (text: string): string[] => text.split('\n');
 
-/** How long a search for the fewest edits may take: a source has up to 1 MiB, and a diff is drawn while somebody waits. */
+/** Bounds of the search for the fewest edits. A source has up to 1 MiB, and somebody waits for the diff. */
 const mostEdits = 1500;
 const mostSteps = 6_000_000;
 
@@ -64,7 +64,7 @@ class Search {
     this.between(anchors, aFrom, aTo, bFrom, bTo, anchors.length > 0);
   }
 
-  /** between goes through what lies between pairs of equal lines. */
+  /** between handles the ranges between pairs of equal lines. */
   private between(pairs: [number, number][], aFrom: number, aTo: number, bFrom: number, bTo: number, deeper: boolean): void {
     for (const [i, j] of [...pairs, [aTo, bTo] as [number, number]]) {
       if (deeper) {
@@ -83,12 +83,12 @@ class Search {
     }
   }
 
-  /** shortest returns the pairs of equal lines that leave the fewest edits; undefined if that takes too long. */
+  /** shortest returns the pairs of equal lines with the fewest edits; undefined if the search takes too long. */
   private shortest(aFrom: number, aTo: number, bFrom: number, bTo: number): [number, number][] | undefined {
     const n = aTo - aFrom;
     const m = bTo - bFrom;
     const most = Math.min(n + m, mostEdits);
-    // How far a path came on each diagonal x - y, from -most - 1 on; a copy of it for each number of edits.
+    // The furthest reach on each diagonal x - y, from -most - 1 on, with a copy for each number of edits.
     const reach = new Int32Array(2 * most + 3);
     const middle = most + 1;
     const trace: Int32Array[] = [];

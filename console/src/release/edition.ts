@@ -2,9 +2,10 @@ import { registry } from '~/api/client';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release, Settings, Version } from '~/gen/proto/script/v1/script_pb';
 import type { Name } from '~/script/name';
+import { plainTextOf } from '~/ui/bytes';
 import { treeOf, type Tree } from './settings';
 
-/** Edition is a version, or a draft, as something to compare. */
+/** Edition is a version or a draft, ready for a comparison. */
 export interface Edition {
   title: string;
   source: Uint8Array;
@@ -23,7 +24,7 @@ export async function editionOf(name: Name, number: bigint, release: Release | u
   return {
     title: `version ${version.number}`,
     source: answer.source,
-    text: textOf(answer.source),
+    text: plainTextOf(answer.source),
     settings: whole(settings, version.engine, version.entrypoint),
     raw: settings,
     version,
@@ -36,7 +37,7 @@ export function draftEdition(request: PublishRequest, before: Edition | undefine
   return {
     title: 'your draft',
     source: request.source,
-    text: textOf(request.source),
+    text: plainTextOf(request.source),
     settings: whole(raw, request.engine || 'lua', request.entrypoint ?? 'handle'),
     raw,
     version: undefined,
@@ -52,16 +53,3 @@ const whole = (settings: Settings | undefined, engine: string, entrypoint: strin
   ...(engine === 'lua' && { entrypoint }),
   ...(engine !== 'lua' && entrypoint && entrypoint !== 'handle' && { entrypoint }),
 });
-
-function textOf(source: Uint8Array): string | undefined {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(source);
-    return text.includes('\0') ? undefined : text;
-  } catch {
-    return undefined;
-  }
-}
-
-export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((v, i) => v === b[i]);
-}

@@ -12,7 +12,7 @@ export interface Piece {
 /** Choice is what a person takes of a conflict. */
 export type Choice = 'theirs' | 'mine' | 'both';
 
-/** merge puts two changes of the same text together. Changes that overlap or touch are conflicts. */
+/** merge combines two changes of the same text. Changes that overlap or touch are conflicts. */
 export function merge(base: string[], theirs: string[], mine: string[]): Piece[] {
   const other = new Side(diff(base, theirs), theirs);
   const own = new Side(diff(base, mine), mine);
@@ -109,7 +109,7 @@ export function result(pieces: Piece[], choices: Record<number, Choice>): string
   return lines;
 }
 
-/** twoWay is for texts whose common origin is not known: each difference is a conflict. */
+/** twoWay merges texts without a known common origin: each difference is a conflict. */
 export function twoWay(theirs: string[], mine: string[]): Piece[] {
   const pieces: Piece[] = [];
   let at = 0;

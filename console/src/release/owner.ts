@@ -1,4 +1,4 @@
-/** ownerText says who a script belongs to, and what that means for a change by hand. */
+/** ownerText names the owner of a script, and what that means for a change here. */
 export function ownerText(owner: string): string {
   const object = /^(luascript|script)\/(.*)$/.exec(owner);
   if (object) {

@@ -2,10 +2,10 @@ import type { Plan, Step } from '~/gen/proto/script/v1/script_pb';
 import { duration, seconds } from '~/ui/number';
 
 /** selectorText is "zone=a,pool=edge"; empty for any agent. */
-export const selectorText = (selector: { [label: string]: string } | undefined): string =>
+const selectorText = (selector: { [label: string]: string } | undefined): string =>
   Object.entries(selector ?? {}).sort().map(([label, value]) => `${label}=${value}`).join(',');
 
-/** whereOf says which agents, or calls, a step takes. */
+/** whereOf describes which agents or calls a step takes. */
 export function whereOf(step: Step): string {
   const part = step.shadow ?? step.keys;
   const selector = selectorText(part?.selector ?? step.selector);
@@ -22,7 +22,7 @@ export function whereOf(step: Step): string {
   return `${step.percent} % of the agents${selector && ` with ${selector}`}`;
 }
 
-/** untilOf says what a step waits for, beside evidence; empty if nothing. */
+/** untilOf describes what a step waits for besides evidence; empty if nothing. */
 export function untilOf(step: Step): string {
   const parts = [];
   if (seconds(step.pause)) {
@@ -37,7 +37,7 @@ export function untilOf(step: Step): string {
   return parts.join(' and ');
 }
 
-/** boundsOf says what ends a rollout. */
+/** boundsOf lists what aborts a rollout. */
 export function boundsOf(plan: Plan | undefined): string[] {
   if (!plan) {
     return [];
@@ -61,11 +61,11 @@ export function boundsOf(plan: Plan | undefined): string[] {
   return bounds;
 }
 
-/** deadlineOf says what happens to a candidate that waits for too long; empty if it waits. */
+/** deadlineOf describes what happens to a candidate that waits too long; empty without a deadline. */
 export const deadlineOf = (plan: Plan | undefined): string =>
   plan?.progressDeadline ? `After ${duration(plan.progressDeadline)} without progress the registry ${plan.onDeadline === 'pause' ? 'pauses it' : 'aborts it'}.` : '';
 
-/** wayOf says in words how a version comes to the agents. */
+/** wayOf describes how a version comes to the agents. */
 export function wayOf(plan: Plan | undefined, tests: number, first: boolean): string {
   const steps = first ? [] : (plan?.steps ?? []);
   const parts = tests > 0 ? [tests === 1 ? '1 test on every agent' : `${tests} tests on every agent`] : [];

@@ -20,7 +20,7 @@ interface Props {
   onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
 }
 
-/** PublishDialog publishes a draft. It shows first what changes, and what the registry says of it. */
+/** PublishDialog publishes a draft. First it shows what changes, and whether the registry accepts it. */
 export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onMerged$ }) => {
   const before = useBefore(draft);
   const checked = useSignal<Checked>();
@@ -70,7 +70,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
           }}
         />
       )}
-      {/* It stays, so that the note is there when the person comes back from a conflict. */}
+      {/* The form stays in the page, so that it keeps the note during a conflict. */}
       <div hidden={conflict.value !== undefined}>
         <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
       </div>
@@ -79,7 +79,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
   );
 });
 
-/** useBefore remembers the release that the draft began with: when somebody else has changed it, nobody can tell its rollout any more. */
+/** useBefore keeps the release that the draft began with. The registry keeps no old rollout plans, so later it is too late to read it. */
 function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
   const before = useSignal<NoSerialize<Release>>();
   const base = useComputed$(() => draft.baseRevision); // The draft changes with each key.
@@ -96,7 +96,7 @@ function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
         before.value = release?.revision === revision ? noSerialize(release) : undefined;
       },
       () => {
-        // The dialog asks about the rollout then.
+        // Without it, a conflict view asks about the rollout plan.
       },
     );
   });

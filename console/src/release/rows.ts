@@ -1,6 +1,6 @@
 import type { Edit } from './diff';
 
-/** Row is a line of a diff that people see. Line numbers begin at 1; one is missing where the text has no such line. */
+/** Row is a line of a diff on the page. Line numbers begin at 1, and are missing in the text that has no such line. */
 export interface Row {
   kind: 'same' | 'removed' | 'added' | 'gap';
   a?: number;
@@ -10,7 +10,7 @@ export interface Row {
 
 const longestLine = 2000;
 
-/** rowsOf has the changed lines with some lines around them. What lies between is one row that says how much it is. */
+/** rowsOf returns the changed lines with some lines around them. A gap row counts the lines between. */
 export function rowsOf(a: string[], b: string[], edits: Edit[], context = 3): Row[] {
   const rows: Row[] = [];
   let shown = 0; // of a, all that comes before
@@ -44,7 +44,7 @@ export const clip = (text: string): string =>
   text.length > longestLine ? `${text.slice(0, longestLine)}… and ${(text.length - longestLine).toLocaleString()} characters more` : text;
 
 /** Pair is a row of a diff side by side. */
-export interface Pair {
+interface Pair {
   left: Row | undefined;
   right: Row | undefined;
 }

@@ -1,5 +1,6 @@
 import { create, fromJson, toJson, type JsonObject } from '@bufbuild/protobuf';
 import { DecisionsSchema, SettingsSchema, TestSchema, type Settings, type Test } from '~/gen/proto/script/v1/script_pb';
+import { bytesOf, textOf } from '~/ui/bytes';
 import { equal, isObject, type Json } from './tree';
 
 /** Tree is settings as a document that people can read and compare. */
@@ -24,7 +25,7 @@ export const sections: { name: string; title: string }[] = [
   { name: 'entrypoint', title: 'Function that is called' },
 ];
 
-/** treeOf leaves out what says nothing, so that a default is the same however it was written. */
+/** treeOf leaves out empty parts, so that a default equals a missing part. */
 export function treeOf(settings: Settings | undefined): Tree {
   if (!settings) {
     return {};
@@ -51,21 +52,19 @@ export function treeOf(settings: Settings | undefined): Tree {
   return tree;
 }
 
-/** settingsOf is the way back. What did not change keeps the bytes that it has in before. */
+/** settingsOf is the inverse of treeOf. Unchanged parts keep their bytes from before. */
 export function settingsOf(tree: Tree, ...before: (Settings | undefined)[]): Settings {
   const { config, tests, engine: _, entrypoint: __, ...rest } = tree;
   const settings = fromJson(SettingsSchema, rest as JsonObject);
   const known = before.filter((s) => s !== undefined);
-  settings.config = known.find((s) => equal(treeOf(s).config, config))?.config ?? bytesOf(config);
+  settings.config = known.find((s) => equal(treeOf(s).config, config))?.config ?? jsonBytes(config);
   settings.tests = known.find((s) => equal(treeOf(s).tests, tests))?.tests ?? testsFrom(tests, known);
   return settings;
 }
 
-const encoder = new TextEncoder();
+const jsonBytes = (v: Json | undefined): Uint8Array<ArrayBuffer> => (v === undefined ? new Uint8Array() : bytesOf(typeof v === 'string' && v.startsWith(raw) ? v.slice(raw.length) : JSON.stringify(v)));
 
-const bytesOf = (v: Json | undefined): Uint8Array<ArrayBuffer> => (v === undefined ? new Uint8Array() : encoder.encode(typeof v === 'string' && v.startsWith(raw) ? v.slice(raw.length) : JSON.stringify(v)));
-
-/** raw begins a text that stands for a document that would not come back as it was: JavaScript rounds long numbers. */
+/** raw begins the text of a document that JavaScript would change, because it rounds long numbers. */
 const raw = 'as it is: ';
 
 /** documentOf reads JSON; undefined for none. */
@@ -73,7 +72,7 @@ export function documentOf(bytes: Uint8Array): Json | undefined {
   if (bytes.length === 0) {
     return undefined;
   }
-  const text = new TextDecoder().decode(bytes);
+  const text = textOf(bytes);
   try {
     const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, '');
     return /[\d.]{16}|[eE]/.test(numbers.replace(/true|false|null/g, '')) ? raw + text : (JSON.parse(text) as Json);
@@ -82,7 +81,7 @@ export function documentOf(bytes: Uint8Array): Json | undefined {
   }
 }
 
-/** testsOf has the tests by their names, so that two people can each add one. */
+/** testsOf returns the tests by their names, so that tests of two people merge. */
 function testsOf(tests: Test[]): Json {
   const named = tests.map((t): [string, Json] => [t.name, testOf(t)]);
   return new Set(tests.map((t) => t.name)).size === tests.length ? Object.fromEntries(named) : named;
@@ -105,5 +104,5 @@ function testsFrom(tests: Json | undefined, before: Settings[]): Test[] {
 
 function testFrom(name: string, t: Json): Test {
   const { request, expect, error } = isObject(t) ? t : {};
-  return create(TestSchema, { name, request: bytesOf(request), expect: bytesOf(expect), error: typeof error === 'string' ? error : '' });
+  return create(TestSchema, { name, request: jsonBytes(request), expect: jsonBytes(expect), error: typeof error === 'string' ? error : '' });
 }

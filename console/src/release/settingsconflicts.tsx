@@ -1,12 +1,10 @@
 import { component$ } from '@builder.io/qwik';
 import type { Choices, Conflict } from './conflict';
 import { sections } from './settings';
-import { Side } from './sourceconflicts';
+import { Sides, who } from './sourceconflicts';
 import { pathKey, print, type Difference, type Json } from './tree';
 
-const who = { theirs: 'Theirs', mine: 'Yours', both: 'Theirs and yours', conflict: '' };
-
-/** SettingsConflicts lists the settings that either changed, and asks about those that both changed. */
+/** SettingsConflicts lists the changed settings, and asks about the settings that both people changed. */
 export const SettingsConflicts = component$(({ conflict, choices }: { conflict: Conflict; choices: Choices }) => {
   const found = conflict.settings;
   if (found.length === 0) {
@@ -36,11 +34,7 @@ const Clash = component$(({ difference: d, choices }: { difference: Difference; 
   return (
     <fieldset class="clash">
       <legend>{titleOf(d)}</legend>
-      <div class="sides">
-        <Side title="Before" lines={print(d.base)} />
-        <Side title="Theirs" lines={print(d.theirs)} />
-        <Side title="Yours" lines={print(d.mine)} />
-      </div>
+      <Sides base={print(d.base)} theirs={print(d.theirs)} mine={print(d.mine)} />
       <div class="choice">
         {(['theirs', 'mine'] as const).map((side) => (
           <label key={side}>

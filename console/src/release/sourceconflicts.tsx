@@ -9,7 +9,7 @@ const choicesOf: { value: Choice; title: string }[] = [
   { value: 'both', title: 'Take both, theirs first' },
 ];
 
-/** SourceConflicts shows the source with the changes of both, and asks about those that overlap. */
+/** SourceConflicts shows the changes of both people in the source, and asks about overlaps. */
 export const SourceConflicts = component$(({ conflict, choices }: { conflict: Conflict; choices: Choices }) => {
   const pieces = conflict.source;
   const clashes = pieces.filter((p) => p.kind === 'conflict').length;
@@ -54,7 +54,7 @@ const Same = ({ lines, first, last }: { lines: string[]; first: boolean; last: b
   );
 };
 
-const who = { theirs: 'Theirs', mine: 'Yours', both: 'Theirs and yours', same: '', conflict: '' };
+export const who = { theirs: 'Theirs', mine: 'Yours', both: 'Theirs and yours', same: '', conflict: '' };
 
 const Changed = ({ piece }: { piece: Piece }) => (
   <div class="changed">
@@ -77,11 +77,7 @@ interface ClashProps {
 const Clash = component$<ClashProps>(({ piece, at, title, chosen, number, choices, binary }) => (
   <fieldset class="clash">
     <legend>{title}{binary ? '' : `, line ${at}`}</legend>
-    <div class="sides">
-      <Side title="Before" lines={piece.base} />
-      <Side title="Theirs" lines={piece.theirs} />
-      <Side title="Yours" lines={piece.mine} />
-    </div>
+    <Sides base={piece.base} theirs={piece.theirs} mine={piece.mine} />
     <div class="choice">
       {choicesOf.filter((c) => !binary || c.value !== 'both').map((c) => (
         <label key={c.value}>
@@ -92,7 +88,16 @@ const Clash = component$<ClashProps>(({ piece, at, title, chosen, number, choice
   </fieldset>
 ));
 
-export const Side = ({ title, lines }: { title: string; lines: string[] }) => (
+/** Sides shows what was there, and what each of the two people made of it. */
+export const Sides = ({ base, theirs, mine }: { base: string[]; theirs: string[]; mine: string[] }) => (
+  <div class="sides">
+    <Side title="Before" lines={base} />
+    <Side title="Theirs" lines={theirs} />
+    <Side title="Yours" lines={mine} />
+  </div>
+);
+
+const Side = ({ title, lines }: { title: string; lines: string[] }) => (
   <div>
     <h4>{title}</h4>
     <Block lines={lines} empty="Nothing" />
@@ -102,7 +107,7 @@ export const Side = ({ title, lines }: { title: string; lines: string[] }) => (
 const mostLines = 300;
 const signs = { removed: '− ', added: '+ ', same: '' };
 
-/** Block shows lines, not more than a person would read. */
+/** Block shows lines, up to a bound. */
 const Block = ({ lines, kind = 'same', empty }: { lines: string[]; kind?: 'removed' | 'added' | 'same'; empty?: string }) => {
   if (lines.length === 0) {
     return empty ? <p class="faint">{empty}</p> : null;

@@ -1,7 +1,7 @@
 /** Json is a value of a document; undefined where it has none. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Difference is a part of a document that two people changed, or one of them. */
+/** Difference is a part of a document that one or both of two people changed. */
 export interface Difference {
   /** The names on the way to it. */
   path: string[];
@@ -77,7 +77,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && equal(a[name], b[name]));
 }
 
-/** print writes a document in the manner of YAML, a line for each value, so that two of them can be compared by lines. */
+/** print writes a document like YAML, one line for each value, for a comparison by lines. */
 export function print(v: Json | undefined, indent = ''): string[] {
   if (Array.isArray(v) && v.length > 0) {
     return v.flatMap((element) => nested(`${indent}-`, element, indent));
@@ -93,5 +93,5 @@ function nested(head: string, v: Json | undefined, indent: string): string[] {
   return deep ? [head, ...print(v, `${indent}  `)] : [`${head} ${JSON.stringify(v)}`];
 }
 
-/** label quotes a name that could be taken for something else. */
+/** label quotes a name that is not a plain word. */
 const label = (name: string): string => (/^[\w./$-]+$/.test(name) ? name : JSON.stringify(name));

@@ -1,11 +1,11 @@
 import { component$ } from '@builder.io/qwik';
-import { text } from '~/api/failure';
+import { placeOf, text } from '~/api/failure';
 import type { Checked } from './check';
 import { Comparison } from './comparison';
 import { boundsOf, deadlineOf, wayOf } from './plan';
 import { ownerText } from './owner';
 
-/** Verdict says what the registry thinks of a draft, how it would come to the agents, and what changes. */
+/** Verdict shows whether the registry accepts a draft, how it would come to the agents, and what changes. */
 export const Verdict = component$(({ checked }: { checked: Checked }) => (
   <>
     <Refusal checked={checked} />
@@ -18,8 +18,7 @@ const Refusal = ({ checked: { failure, would, release } }: { checked: Checked })
   <>
     {failure && (
       <p class="error" role="alert">
-        {failure.line > 0 && `Line ${failure.line}${failure.column > 0 ? `, column ${failure.column}` : ''}: `}
-        {text(failure)}
+        {placeOf(failure)}{text(failure)}
       </p>
     )}
     {release?.owner && <p class="notice warn">{ownerText(release.owner)}</p>}

@@ -16,7 +16,7 @@ const firstRows = 1500;
 export const DiffView = component$<Props>(({ before, after, label, split }) => {
   const most = useSignal(firstRows);
   const rows = useComputed$(() => {
-    // The end of the last line is no line of its own, unless only one of the texts has it.
+    // A final newline makes no line of its own, unless only one of the texts has one.
     const ended = [before, after].every((text) => text === '' || text.endsWith('\n'));
     const [a, b] = [before, after].map((text) => (text ? linesOf(ended ? text.slice(0, -1) : text) : [])) as [string[], string[]];
     return rowsOf(a, b, diff(a, b));
@@ -72,7 +72,7 @@ const Split = ({ rows }: { rows: Row[] }) => (
 
 const signs = { same: ' ', removed: '−', added: '+', gap: ' ' };
 
-/** Line has a sign as well as a colour, also for people who copy it or hear it. */
+/** Line has a sign besides its colour, for people who copy it or hear it. */
 const Line = ({ row }: { row: Row | undefined }) => (
   <td class={['text', row?.kind ?? 'none']}>{row ? `${signs[row.kind]} ${row.text}` : ''}</td>
 );

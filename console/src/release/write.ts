@@ -1,17 +1,16 @@
 import { caller } from '~/api/caller';
+import { hex } from '~/ui/bytes';
 
-/** Signature is what each change carries about who makes it. */
-export interface Signature {
+/** Signature is in each change: who makes it, and why. */
+interface Signature {
   author: string;
   note: string;
   requestId: string;
 }
 
-/** signed is for one change: a change that is sent again, as nobody heard the answer, happens once. */
+/** signed makes the signature of one change. The registry makes a change once, even if a client repeats it after a lost answer. */
 export async function signed(note: string, requestId = newRequest()): Promise<Signature> {
   return { author: await caller(), note, requestId };
 }
 
-export function newRequest(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
-}
+export const newRequest = (): string => hex(crypto.getRandomValues(new Uint8Array(16)));

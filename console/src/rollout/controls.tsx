@@ -2,7 +2,7 @@ import { $, component$, useSignal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import { Steering } from '~/gen/proto/registry/v1/registry_pb';
 import type { Candidate, Release } from '~/gen/proto/script/v1/script_pb';
-import { ownerText } from '~/release/owner';
+import { PastOwner } from '~/release/pastowner';
 import { signed } from '~/release/write';
 import { failedOf } from '~/script/header';
 import { Confirm } from '~/ui/confirm';
@@ -21,7 +21,7 @@ const promote: Move = { steering: Steering.PROMOTE, action: 'Promote', text: 'It
 const abort: Move = { steering: Steering.ABORT, action: 'Abort', text: 'The version that was active before runs on all agents. You can try this one again later.', danger: true };
 const retry: Move = { steering: Steering.RETRY, action: 'Retry', text: 'It starts again with its tests, and goes through all steps.', primary: true };
 
-/** movesOf returns the moves that make sense now. The registry decides whether the person is allowed to make them. */
+/** movesOf returns the moves that make sense now. The registry decides whether the person can make them. */
 function movesOf(r: Release, c: Candidate): Move[] {
   if (failedOf(c)) {
     return [retry, promote];
@@ -29,7 +29,7 @@ function movesOf(r: Release, c: Candidate): Move[] {
   return [...(waitsForApproval(r, c) ? [approve] : []), promote, abort];
 }
 
-/** Target is the candidate that a person saw when they chose a move: nobody moves another one that took its place. */
+/** Target is the candidate that the person saw when they chose a move, so that the move cannot hit its successor. */
 interface Target extends Move {
   version: bigint;
   step: number;
@@ -62,12 +62,7 @@ export const Controls = component$(({ release }: { release: Release }) => {
         {t?.steering === Steering.APPROVE && <p class="faint">The approval is for step {t.step} alone.</p>}
         {candidate.set && <p class="notice">It is part of the change set {candidate.set.name}: this decides about all of its {candidate.set.scripts.length} scripts.</p>}
         {t && t.version !== candidate.version && <p class="notice warn">Candidate {String(candidate.version)} took its place meanwhile: the registry refuses this.</p>}
-        {release.owner && t?.steering !== Steering.APPROVE && (
-          <>
-            <p class="notice warn">{ownerText(release.owner)}</p>
-            <label><input type="checkbox" bind:checked={force} /> Do it all the same (needs the role admin)</label>
-          </>
-        )}
+        {release.owner && t?.steering !== Steering.APPROVE && <PastOwner owner={release.owner} force={force} label="Do it all the same" />}
       </Confirm>
     </div>
   );

@@ -1,11 +1,12 @@
 import { component$ } from '@builder.io/qwik';
 import type { HistoryEntry } from '~/gen/proto/script/v1/script_pb';
-import { changeText, isBySystem } from '~/release/change';
+import { By } from '~/release/by';
+import { changeText } from '~/release/change';
 import { Time } from '~/ui/time';
 
 const shown = 30;
 
-/** Decisions are what the registry and people decided about the candidate, with their reasons, newest first. */
+/** Decisions lists the decisions about the candidate, newest first, by the registry and by people. */
 export const Decisions = component$(({ history, version }: { history: HistoryEntry[]; version: bigint | undefined }) => {
   const entries = ofLast(history, version).slice(0, shown);
   return (
@@ -15,7 +16,7 @@ export const Decisions = component$(({ history, version }: { history: HistoryEnt
       <ol class="decisions">
         {entries.map((e) => (
           <li key={String(e.revision)}>
-            <Time at={e.time} /> {isBySystem(e) ? <span class="tag" title="The registry decided this by the plan">registry</span> : <span class="tag accent">{e.author}</span>}{' '}
+            <Time at={e.time} /> <By entry={e} />{' '}
             <strong>{changeText(e)}</strong>
             {e.note && <>: {e.note}</>}
           </li>

@@ -1,22 +1,21 @@
 import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { useNavigate } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 
 const asked = 100;
 
-/** GroupBy chooses the label that agents are grouped by, among those that some agents have. Who may not see labels gets no choice. */
+/** GroupBy chooses the label to group agents by. It offers nothing to people without the right to see labels. */
 export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; by: string }) => {
   const navigate = useNavigate();
   const labels = useSignal<string[]>([]);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     try {
       const { agents } = await registry().findAgents({ limit: asked });
       labels.value = [...new Set(agents.flatMap((a) => Object.keys(a.labels)))].sort();
     } catch {
-      // The agents are in one group then.
+      // Without labels, there is one group.
     }
   });
 

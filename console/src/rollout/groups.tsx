@@ -1,7 +1,7 @@
 import { component$, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { RolloutGroup, WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { states } from './watch';
 
@@ -10,7 +10,7 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Groups sums agents up by the value of a label. A group leads to its agents. */
+/** Groups counts agents by the value of a label. A group links to its agents. */
 export const Groups = component$<Props>(({ message: m, url }) => (
   <div class="viewport short" role="region" aria-label="Agents by a label" tabIndex={0}>
     <table>
@@ -50,7 +50,7 @@ const Counts = ({ group: g }: { group: RolloutGroup }) => (
 
 const width = 120;
 
-/** Bar is only a picture: the figures stand beside it. */
+/** Bar is hidden from screen readers: the figures are beside it. */
 const Bar = ({ group: g }: { group: RolloutGroup }) => {
   let at = 0;
   return (

@@ -17,7 +17,7 @@ const example = `  tests:
     - {percent: 50, pause: 10m}
     maxErrorPercent: 5`;
 
-/** Idle is what the page shows while nothing is rolled out: how the last rollout ended, and how the next one will go. */
+/** Idle shows how the last rollout ended, and how the next one will go. */
 export const Idle = component$(({ status, history }: { status: ScriptStatus; history: HistoryEntry[] | undefined }) => {
   const r = status.release!;
   const last = history?.find(isEnd);
@@ -48,7 +48,7 @@ export const Idle = component$(({ status, history }: { status: ScriptStatus; his
   );
 });
 
-/** Converged says how the release came to all agents. */
+/** Converged shows how long the release took to reach all agents. */
 const Converged = ({ status: { rollout: r, slowestAgent, converged } }: { status: ScriptStatus }) =>
   r ? (
     <dl class="facts">
@@ -56,5 +56,5 @@ const Converged = ({ status: { rollout: r, slowestAgent, converged } }: { status
       <dt>From commit to live</dt><dd>median {duration(r.median)}, p99 {duration(r.p99)}, slowest {duration(r.slowest)}{r.slowestAgent && ` (${r.slowestAgent})`}</dd>
     </dl>
   ) : !converged && slowestAgent ? (
-    <p>It is not live on all agents yet: {slowestAgent} is waited for.</p>
+    <p>It is not live on all agents yet. It waits for {slowestAgent}.</p>
   ) : null;

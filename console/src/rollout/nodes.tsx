@@ -1,8 +1,10 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { RolloutState, type RolloutAgent, type WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { hrefWith } from '~/shell/href';
+import { agentHref } from '~/fleet/state';
+import { hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
+import { plain } from '~/ui/plain';
 import { Groups } from './groups';
 import { GroupBy } from './groupby';
 import { share } from './figures';
@@ -14,7 +16,7 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Nodes shows where each agent is: one by one, or by a label if there are many. */
+/** Nodes shows the state of each agent, or of groups of agents if there are many. */
 export const Nodes = component$<Props>(({ message, url }) => {
   const { group, state } = choiceOf(url.value);
   const all = sum(message);
@@ -37,10 +39,18 @@ export const Nodes = component$<Props>(({ message, url }) => {
       )}
       {(message.groups.length > 1 || !single) && group === undefined && <Groups message={message} url={url} />}
       {single && <Cells message={message} url={url} />}
-      {message.lost.length > 0 && <p class="warn">! Lost since the attempt began: {message.lost.slice(0, 10).join(', ')}{message.lost.length > 10 && ` and ${message.lost.length - 10} more`}</p>}
+      {message.lost.length > 0 && <Lost agents={message.lost} />}
     </section>
   );
 });
+
+const Lost = ({ agents }: { agents: string[] }) => (
+  <p class="warn">
+    ! Lost since the attempt began:{' '}
+    {agents.slice(0, 10).map((a, i) => <span key={a}>{i > 0 && ', '}<Link href={agentHref(a)} prefetch={false}>{plain(a)}</Link></span>)}
+    {agents.length > 10 && ` and ${agents.length - 10} more`}
+  </p>
+);
 
 const Legend = ({ message: m, url }: Props) => (
   <ul class="legend">
@@ -56,7 +66,7 @@ const Legend = ({ message: m, url }: Props) => (
   </ul>
 );
 
-/** Cells are the agents one by one. The arrow keys go to the one beside. */
+/** Cells shows agents one by one. The arrow keys move between them. */
 const Cells = component$<Props>(({ message: m, url }) => {
   const selected = useSignal('');
   const { offset } = choiceOf(url.value);
@@ -103,7 +113,7 @@ const Cells = component$<Props>(({ message: m, url }) => {
 
 const Details = ({ agent: a, by }: { agent: RolloutAgent; by: string }) => (
   <dl class="facts">
-    <dt>Agent</dt><dd><strong>{a.agent}</strong> {by && a.group && <span class="faint">{by}={a.group}</span>}</dd>
+    <dt>Agent</dt><dd><Link href={agentHref(a.agent)} prefetch={false}>{plain(a.agent)}</Link> {by && a.group && <span class="faint">{by}={a.group}</span>}</dd>
     <dt>State</dt><dd>{stateOf(a.state).title}</dd>
     {a.error && <><dt>Why</dt><dd class="bad">{faultText(a.error)}</dd></>}
     {a.why && <><dt>Waits for</dt><dd>{a.why}</dd></>}

@@ -6,7 +6,7 @@ import { scriptHref } from '~/script/name';
 import { Time } from '~/ui/time';
 import { Controls } from './controls';
 
-/** Outcome says in one line where the candidate is, with the reason if it ended, and lets a person decide. */
+/** Outcome shows where the candidate is, and why it ended, and lets a person decide. */
 export const Outcome = component$(({ status }: { status: ScriptStatus }) => {
   const r = status.release!;
   const c = r.candidate!;

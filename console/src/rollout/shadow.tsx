@@ -1,33 +1,23 @@
-import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useComputed$ } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import type { ShadowDiffResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { ShadowCalls, ShadowSample } from '~/gen/proto/script/v1/script_pb';
-import { connecting, poll, type Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
+import { usePoll } from '~/live/poll';
 import { documentOf } from '~/release/settings';
 import { print } from '~/release/tree';
 import { DiffView } from '~/release/view';
 import type { Name } from '~/script/name';
+import { bytesOf } from '~/ui/bytes';
 import { count } from '~/ui/number';
 import { Time } from '~/ui/time';
 import { share } from './figures';
 
 const pause = 5000;
 
-/** Shadow shows where the results of a candidate differ from the live ones, before any caller gets them. */
+/** Shadow shows where a candidate's results differ from the live results. No caller gets them yet. */
 export const Shadow = component$(({ name, calls }: { name: Name; calls: ShadowCalls | undefined }) => {
-  const found = useSignal<ShadowDiffResponse>();
-  const live = useSignal<Live>(connecting());
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(({ cleanup }) => {
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    void poll(abort.signal, live, pause, async (signal) => {
-      found.value = await registry().shadowDiff({ ...name }, { signal });
-    });
-  });
-
+  const query = useComputed$(() => ({ ...name }));
+  const { found, live } = usePoll(query, pause, $((script: Name, signal: AbortSignal) => registry().shadowDiff({ ...script }, { signal })));
   const findings = found.value?.findings;
   const c = calls ?? found.value?.calls;
   return (
@@ -66,7 +56,7 @@ const Counts = ({ calls: c }: { calls: ShadowCalls }) => {
   );
 };
 
-/** Sample is one call. All of it was written by a tenant or its callers: it is shown as text. */
+/** Sample is one call. A tenant or its callers wrote all of it, so it is shown as text only. */
 const Sample = ({ sample: s }: { sample: ShadowSample }) => (
   <details class="sample">
     <summary><Time at={s.time} clock /> differs at {s.paths.slice(0, 5).map((p) => p || 'the whole result').join(', ')}{s.paths.length > 5 && ` and ${s.paths.length - 5} more`}</summary>
@@ -78,4 +68,4 @@ const Sample = ({ sample: s }: { sample: ShadowSample }) => (
   </details>
 );
 
-const pretty = (json: string): string => print(documentOf(new TextEncoder().encode(json))).join('\n');
+const pretty = (json: string): string => print(documentOf(bytesOf(json))).join('\n');

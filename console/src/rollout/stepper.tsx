@@ -8,7 +8,7 @@ import { planOf, stagesOf } from './steps';
 const signs = { done: '✓', now: '●', next: '○', failed: '✕' };
 const words = { done: 'done', now: 'now', next: 'next', failed: 'ended here' };
 
-/** Stepper shows the way of a candidate: what is done, where it is, and what it waits for. */
+/** Stepper shows the stages of a candidate, and what it waits for. */
 export const Stepper = component$(({ status }: { status: ScriptStatus }) => {
   const release = status.release!;
   const candidate = release.candidate!;
@@ -35,7 +35,7 @@ export const Stepper = component$(({ status }: { status: ScriptStatus }) => {
   );
 });
 
-/** Waits says what holds the candidate up. Its room is there also when nothing does. */
+/** Waits shows what the candidate waits for. It has room also when it waits for nothing, so that the page does not jump. */
 const Waits = ({ status }: { status: ScriptStatus }) => {
   const c = status.release!.candidate!;
   const t = status.trials;

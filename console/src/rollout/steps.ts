@@ -3,8 +3,8 @@ import type { Candidate, Plan, Release } from '~/gen/proto/script/v1/script_pb';
 import { untilOf, whereOf } from '~/release/plan';
 import { failedOf } from '~/script/header';
 
-/** Stage is a part of a rollout, on the way from the tests to all agents. */
-export interface Stage {
+/** Stage is a part of a rollout, between the tests and all agents. */
+interface Stage {
   title: string;
   detail: string;
   state: 'done' | 'now' | 'next' | 'failed';
@@ -18,7 +18,7 @@ export const planOf = (r: Release): Plan | undefined => r.candidate?.set?.plan ?
 /** testsOf is how many tests the candidate has. */
 export const testsOf = (r: Release): number => (r.candidate?.settings ?? r.settings)?.tests.length ?? 0;
 
-/** stagesOf are the parts of the candidate's way. A first version has no steps: no other version could run on the remaining agents. */
+/** stagesOf lists the stages of the candidate. A first version has no steps, because no other version could run on the remaining agents. */
 export function stagesOf(r: Release, c: Candidate): Stage[] {
   const plan = planOf(r);
   const first = r.active?.number === c.version;
@@ -54,7 +54,7 @@ function untilAt(plan: Plan | undefined, c: Candidate): number | undefined {
   return until > Date.now() ? until : undefined;
 }
 
-/** waitsForApproval tells whether somebody has to let the candidate go on. */
+/** waitsForApproval reports whether the candidate waits for a person. */
 export function waitsForApproval(r: Release, c: Candidate): boolean {
   const step = planOf(r)?.steps[c.step - 1];
   return c.paused !== '' || (step !== undefined && step.approval && (!step.gate || step.gate.approval) && c.approved < c.step);

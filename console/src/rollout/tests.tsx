@@ -3,7 +3,7 @@ import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Error as Fault } from '~/gen/proto/script/v1/script_pb';
 import { testsOf } from './steps';
 
-/** Tests says on how many agents the tests passed, and what failed where. */
+/** Tests counts the agents on which the tests passed, and lists the failures. */
 export const Tests = component$(({ status }: { status: ScriptStatus }) => {
   const t = status.trials;
   const tests = testsOf(status.release!);

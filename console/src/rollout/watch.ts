@@ -4,8 +4,8 @@ import { RolloutState, type WatchRolloutResponse } from '~/gen/proto/registry/v1
 import { connecting, follow, type Live } from '~/live/follow';
 import { nameOf } from '~/script/name';
 
-/** Choice is which agents the page shows. It stands in the URL. */
-export interface Choice {
+/** Choice selects the agents that the page shows. It comes from the URL. */
+interface Choice {
   /** The label that agents are grouped by; empty for the registry's default. */
   by: string;
   group: string | undefined;
@@ -13,7 +13,7 @@ export interface Choice {
   offset: number;
 }
 
-/** cells are the agents that a page shows one by one; of more there are groups first. */
+/** cells is how many agents a page shows one by one. Larger fleets begin with groups. */
 export const cells = 240;
 
 export function choiceOf(url: URL | undefined): Choice {
@@ -26,8 +26,8 @@ export function choiceOf(url: URL | undefined): Choice {
   };
 }
 
-/** StateOf is how the page says where an agent is: by a word and a sign, and by a colour besides. */
-export interface StateOf {
+/** StateOf is how the page shows the state of an agent: with a word, a sign and a colour. */
+interface StateOf {
   state: RolloutState;
   word: 'failed' | 'lost' | 'unknown' | 'waiting' | 'candidate' | 'passed' | 'active';
   sign: string;
@@ -48,13 +48,12 @@ const unsure: StateOf = { state: RolloutState.UNSPECIFIED, word: 'unknown', sign
 
 export const stateOf = (state: RolloutState): StateOf => states.find((s) => s.state === state) ?? unsure;
 
-/** useRollout follows the rollout of the script that the URL names. It asks for single agents only where the page shows them. */
+/** useRollout follows the rollout of the script in the URL. It requests single agents only where the page shows them. */
 export function useRollout(url: Signal<URL | undefined>) {
   const message = useSignal<WatchRolloutResponse>();
   const large = useSignal(false);
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));
     const { by, group, state, offset } = choiceOf(url.value);

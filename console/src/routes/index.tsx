@@ -1,23 +1,35 @@
-import { component$ } from '@builder.io/qwik';
+import { $, component$ } from '@builder.io/qwik';
 import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { registry } from '~/api/client';
 import { Freshness } from '~/live/freshness';
-import { filterOf, isFiltered } from '~/scripts/filter';
-import { Filters } from '~/scripts/filters';
+import { useRows, type Range } from '~/live/rows';
+import { filterOf, isFiltered, stateChoices } from '~/scripts/filter';
 import { useHealth } from '~/scripts/health';
-import { useRows } from '~/scripts/rows';
-import { Table } from '~/scripts/table';
+import { ScriptTable } from '~/scripts/table';
+import { ChoiceFilter, TextFilter } from '~/shell/filters';
+import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { count } from '~/ui/number';
+import { Problem } from '~/ui/problem';
 import { useWindow } from '~/ui/window';
 
-const rowHeight = 40;
+const pause = 2000;
 
 export default component$(() => {
   const url = useUrl();
-  const window = useWindow(rowHeight);
-  const { rows, live } = useRows(url, window);
+  const seen = useWindow();
+  const { rows, found, failure, live } = useRows(
+    url,
+    seen,
+    pause,
+    $(async (at: URL, range: Range, signal: AbortSignal) => {
+      const { status, total } = await registry().findScripts({ ...filterOf(at), ...range }, { signal });
+      return { rows: status?.scripts ?? [], total };
+    }),
+  );
   const health = useHealth(url);
-  const total = rows.value.total;
+  const total = found.value?.total;
+  const at = url.value;
   return (
     <>
       <div class="head">
@@ -26,8 +38,14 @@ export default component$(() => {
         <Freshness live={live.value} />
         <div class="end"><Link class="button primary" href="/script/new/" prefetch={false}>New script</Link></div>
       </div>
-      <Filters url={url} />
-      {total === 0 ? <Empty filtered={isFiltered(filterOf(url.value))} /> : <Table url={url} rows={rows.value} health={health.value} window={window} />}
+      <search class="tools">
+        <TextFilter label="Search" name="q" value={param(at, 'q')} placeholder="acme route" />
+        <TextFilter label="Tenant" name="tenant" value={param(at, 'tenant')} type="text" size={12} />
+        <TextFilter label="Trigger" name="trigger" value={param(at, 'trigger')} type="text" size={12} />
+        <ChoiceFilter label="State" name="state" value={param(at, 'state')} options={stateChoices} />
+      </search>
+      <Problem failure={failure.value} />
+      {total === 0 ? <Empty filtered={isFiltered(at)} /> : <ScriptTable url={at} rows={rows.value} total={total ?? 0} health={health.value} seen={seen} />}
     </>
   );
 });
@@ -41,8 +59,8 @@ const Empty = ({ filtered }: { filtered: boolean }) =>
   ) : (
     <div class="card empty">
       <h2>There are no scripts yet</h2>
-      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or publish a file:</p>
-      <pre>scriptctl publish acme/hello hello.lua</pre>
+      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or make a folder of files and publish it:</p>
+      <pre>{`scriptctl init shop --tenant acme\nscriptctl publish shop/route.yaml`}</pre>
     </div>
   );
 

@@ -6,7 +6,7 @@ import { Freshness } from '~/live/freshness';
 import { Menu } from './menu';
 import { scriptHref, type Name } from './name';
 
-export type Tab = '' | 'history/' | 'rollout/';
+type Tab = '' | 'history/' | 'rollout/';
 
 const tabs: { page: Tab; title: string }[] = [
   { page: '', title: 'Edit' },
@@ -42,8 +42,8 @@ export const Header = component$<Props>(({ name, tab, status, live }) => {
   );
 });
 
-/** State is what a script is now, in a few words. */
-export const State = ({ status }: { status: ScriptStatus | undefined }) => {
+/** State shows the version of a script, and what is unusual about it. */
+const State = ({ status }: { status: ScriptStatus | undefined }) => {
   const r = status?.release;
   if (!r) {
     return null;
@@ -56,7 +56,7 @@ export const State = ({ status }: { status: ScriptStatus | undefined }) => {
   );
 };
 
-/** Candidacy is what is unusual about a script. */
+/** Candidacy shows what is unusual about a script. */
 export const Candidacy = ({ status }: { status: ScriptStatus }) => {
   const r = status.release;
   if (!r) {
@@ -81,7 +81,7 @@ const CandidateTag = ({ candidate: c }: { candidate: NonNullable<NonNullable<Scr
 };
 
 /**
- * failedOf says why a candidate was given up; empty if it was not. For software that does not know change sets and freezes, a
- * candidate of these looks as if it had failed.
+ * failedOf is why the registry gave a candidate up; empty if it did not. For software that does not know change sets and freezes, a
+ * candidate of these looks failed.
  */
 export const failedOf = (c: NonNullable<NonNullable<ScriptStatus['release']>['candidate']>): string => (c.set ? c.set.failed : c.frozen ? '' : c.failed);

@@ -1,7 +1,7 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { hold, releaseHold, remove, rollBack } from '~/release/actions';
-import { ownerText } from '~/release/owner';
+import { PastOwner } from '~/release/pastowner';
 import { Confirm } from '~/ui/confirm';
 import type { Name } from './name';
 import { Switch } from './switch';
@@ -11,7 +11,7 @@ interface Props {
   release: Release;
 }
 
-/** Menu has what a person can do with a script, besides writing another version. */
+/** Menu has the actions on a script. */
 export const Menu = component$<Props>(({ name, release }) => {
   const menu = useSignal<HTMLDetailsElement>();
   const rollback = useSignal(false);
@@ -81,12 +81,7 @@ const Delete = component$<Props & { open: Signal<boolean> }>(({ name, release, o
   return (
     <Confirm open={open} title={`Delete ${full}`} action="Delete" danger reason typed={full} onConfirm$={(why) => remove(name, why, force.value)}>
       <p>All versions of the script are deleted, and calls of it fail. This cannot be undone. The history stays.</p>
-      {release.owner && (
-        <>
-          <p class="notice warn">{ownerText(release.owner)}</p>
-          <label><input type="checkbox" bind:checked={force} /> Delete it all the same (needs the role admin)</label>
-        </>
-      )}
+      {release.owner && <PastOwner owner={release.owner} force={force} label="Delete it all the same" />}
     </Confirm>
   );
 });

@@ -1,24 +1,21 @@
 import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import type { FleetStatus, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, follow, type Live } from '~/live/follow';
 import { nameOf } from './name';
 
-/** Followed is what a page about one script shows. */
-export interface Followed {
-  fleet: Signal<FleetStatus | undefined>;
-  /** Undefined until the registry has answered, and of a script that does not exist. */
+/** Followed is the status of one script. */
+interface Followed {
+  /** Undefined until the registry has answered, and for a script that does not exist. */
   script: Signal<ScriptStatus | undefined>;
   live: Signal<Live>;
 }
 
-/** useStatus follows the script that the URL names: the registry sends each change of it and of its way to the agents. */
+/** useStatus follows the script in the URL: its changes, and how they reach the agents. */
 export function useStatus(url: Signal<URL | undefined>): Followed {
-  const fleet = useSignal<FleetStatus>();
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   // A hidden element has the task if a page begins with a component, and is never visible.
   useVisibleTask$(({ track, cleanup }) => {
     const { tenant, name } = nameOf(track(() => url.value));
@@ -33,10 +30,9 @@ export function useStatus(url: Signal<URL | undefined>): Followed {
       live,
       (signal) => registry().watchStatus({ tenant, name }, { signal }),
       ({ status }) => {
-        fleet.value = status;
         script.value = status?.scripts[0];
       },
     );
   }, { strategy: 'document-ready' });
-  return { fleet, script, live };
+  return { script, live };
 }

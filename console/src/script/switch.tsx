@@ -7,7 +7,7 @@ import type { Name } from './name';
 
 const undoFor = 30_000;
 
-/** Switch enables or disables the script at once, and offers to undo that. */
+/** Switch enables or disables the script at once, and offers to undo it. */
 export const Switch = component$(({ name, release }: { name: Name; release: Release }) => {
   const done = useSignal<'' | 'Enabled.' | 'Disabled.'>('');
   const failure = useSignal<Failure>();

@@ -1,17 +1,8 @@
 import { ScriptOrder, ScriptState } from '~/gen/proto/registry/v1/registry_pb';
-
-/** Filter is which scripts a list shows, and in which order. It stands in the URL. */
-export interface Filter {
-  search: string;
-  tenant: string;
-  trigger: string;
-  state: ScriptState;
-  order: ScriptOrder;
-  descending: boolean;
-}
+import { param, sortOf } from '~/shell/query';
 
 /** The words for the states, in the URL and for people. */
-export const states: { word: string; title: string; state: ScriptState }[] = [
+const states: { word: string; title: string; state: ScriptState }[] = [
   { word: '', title: 'any', state: ScriptState.UNSPECIFIED },
   { word: 'candidate', title: 'has a candidate', state: ScriptState.CANDIDATE },
   { word: 'candidate-failed', title: 'candidate failed', state: ScriptState.CANDIDATE_FAILED },
@@ -22,35 +13,22 @@ export const states: { word: string; title: string; state: ScriptState }[] = [
   { word: 'unreadable', title: 'record cannot be read', state: ScriptState.UNREADABLE },
 ];
 
-const orders: Record<string, ScriptOrder> = {
-  name: ScriptOrder.UNSPECIFIED,
-  changed: ScriptOrder.CHANGED,
-  failing: ScriptOrder.FAILING,
-};
+export const stateChoices = states.map((s): [string, string] => [s.word, s.title]);
 
-export function filterOf(url: URL | undefined): Filter {
-  const q = url?.searchParams;
-  const sort = q?.get('sort') ?? '';
+const orders: Record<string, ScriptOrder> = { changed: ScriptOrder.CHANGED, failing: ScriptOrder.FAILING };
+
+/** filterOf reads from the URL which scripts a list shows, and in which order. */
+export function filterOf(url: URL | undefined) {
+  const { column, descending } = sortOf(url);
   return {
-    search: q?.get('q') ?? '',
-    tenant: q?.get('tenant') ?? '',
-    trigger: q?.get('trigger') ?? '',
-    state: states.find((s) => s.word === q?.get('state'))?.state ?? ScriptState.UNSPECIFIED,
-    order: orders[sort.replace(/^-/, '')] ?? ScriptOrder.UNSPECIFIED,
-    descending: sort.startsWith('-'),
+    search: param(url, 'q'),
+    tenant: param(url, 'tenant'),
+    trigger: param(url, 'trigger'),
+    state: states.find((s) => s.word === param(url, 'state'))?.state ?? ScriptState.UNSPECIFIED,
+    order: orders[column] ?? ScriptOrder.UNSPECIFIED,
+    descending,
   };
 }
 
 /** isFiltered reports whether the list may leave scripts out. */
-export const isFiltered = (f: Filter): boolean => Boolean(f.search || f.tenant || f.trigger || f.state);
-
-/** withParameter returns the list's address with one parameter changed; an empty value removes it. */
-export function withParameter(url: URL | undefined, name: string, value: string): string {
-  const q = new URLSearchParams(url?.search);
-  if (value) {
-    q.set(name, value);
-  } else {
-    q.delete(name);
-  }
-  return q.size > 0 ? `${url?.pathname ?? '/'}?${q}` : (url?.pathname ?? '/');
-}
+export const isFiltered = (url: URL | undefined): boolean => ['q', 'tenant', 'trigger', 'state'].some((name) => param(url, name));

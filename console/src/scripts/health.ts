@@ -1,9 +1,8 @@
-import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { $, useComputed$, useSignal, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import type { ScriptRates } from '~/gen/proto/registry/v1/registry_pb';
-import { connecting, poll } from '~/live/follow';
-import { filterOf } from './filter';
+import { usePoll } from '~/live/poll';
+import { param } from '~/shell/query';
 
 /** Health is the calls of a script over the fleet: now, and for the last minutes. */
 export interface Health {
@@ -21,30 +20,14 @@ const most = 1000;
  */
 export function useHealth(url: Signal<URL | undefined>): Signal<Map<string, Health>> {
   const health = useSignal(new Map<string, Health>());
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    ({ track, cleanup }) => {
-      const at = track(() => url.value);
-      if (!at) {
-        return;
-      }
-      const { tenant } = filterOf(at);
-      const abort = new AbortController();
-      cleanup(() => abort.abort());
-      void poll(abort.signal, { value: connecting() } as Signal, pause, async (signal) => {
-        try {
-          const { scripts } = await registry().top({ tenant, limit: most }, { signal });
-          health.value = add(health.value, scripts);
-        } catch (error) {
-          if (ConnectError.from(error).code === Code.PermissionDenied) {
-            abort.abort();
-          }
-          throw error;
-        }
-      });
-    },
-    { strategy: 'document-ready' },
+  const query = useComputed$(() => url.value && { tenant: param(url.value, 'tenant') });
+  usePoll(
+    query,
+    pause,
+    $(async ({ tenant }: { tenant: string }, signal: AbortSignal) => {
+      const { scripts } = await registry().top({ tenant, limit: most }, { signal });
+      health.value = add(health.value, scripts);
+    }),
   );
   return health;
 }

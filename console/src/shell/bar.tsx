@@ -7,7 +7,6 @@ import { session, signOut } from '~/api/session';
 export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void> }) => {
   const caller = useSignal('');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     try {
       const now = await session();
@@ -16,7 +15,7 @@ export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void>
         goToSignIn();
       }
     } catch {
-      // The page says what is wrong.
+      // The page shows the error.
     }
   });
 
@@ -41,7 +40,6 @@ export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void>
 const ThemeChoice = component$(() => {
   const theme = useSignal('system');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(() => {
     theme.value = document.documentElement.dataset.theme ?? 'system';
   });

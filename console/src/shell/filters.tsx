@@ -5,21 +5,23 @@ interface TextProps {
   label: string;
   /** The parameter of the URL. */
   name: string;
-  /** What the URL has. */
+  /** The value in the URL. */
   value: string;
   placeholder?: string;
   type?: 'search' | 'text' | 'number' | 'date';
+  /** How many characters the field shows. */
+  size?: number;
 }
 
-const typing = 250;
+const typing = 200;
 
-/** TextFilter is a field whose text stands in the URL a moment after it was typed. */
-export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search' }) => {
+/** TextFilter is a field for a parameter of the URL. The URL follows a moment after typing. */
+export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size = 20 }) => {
   const typed = useSignal(value);
   const sent = useSignal(value);
   const change = useChangeQuery();
 
-  // What the URL says counts, unless it is only what was typed a moment ago.
+  // A new value in the URL replaces the text, unless it is the text that was typed a moment ago.
   useTask$(({ track }) => {
     track(() => value);
     if (value !== sent.value) {
@@ -27,7 +29,6 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const text = track(() => typed.value);
     if (text === sent.value) {
@@ -35,7 +36,7 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
     }
     const timer = setTimeout(() => {
       sent.value = text;
-      void change({ [name]: text.trim() });
+      void change({ [name]: text.trim() || undefined });
     }, typing);
     cleanup(() => clearTimeout(timer));
   });
@@ -43,10 +44,13 @@ export const TextFilter = component$<TextProps>(({ label, name, value, placehold
   return (
     <label>
       {label}
-      <input type={type} name={name} value={typed.value} placeholder={placeholder} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
+      <input type={type} name={name} value={typed.value} placeholder={placeholder} size={size} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
     </label>
   );
 });
+
+/** The ages of what a list shows, in hours. */
+export const ages: [string, string][] = [['', 'All that are kept'], ['1', 'The last hour'], ['24', 'The last day'], ['168', 'The last week'], ['720', 'The last 30 days']];
 
 interface ChoiceProps {
   label: string;
@@ -62,7 +66,7 @@ export const ChoiceFilter = component$<ChoiceProps>(({ label, name, value, optio
   return (
     <label>
       {label}
-      <select name={name} onChange$={$((_: Event, select: HTMLSelectElement) => change({ [name]: select.value }))}>
+      <select name={name} onChange$={$((_: Event, select: HTMLSelectElement) => change({ [name]: select.value || undefined }))}>
         {options.map(([v, text]) => (
           <option key={v} value={v} selected={v === value}>{text}</option>
         ))}

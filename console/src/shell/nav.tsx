@@ -16,6 +16,6 @@ export const Nav = component$(() => {
   );
 });
 
-/** isAt counts the pages of one script as part of the list. */
+/** isAt counts the pages of a script as part of the list of scripts. */
 const isAt = (path: string, href: string): boolean =>
   href === '/' ? path === '/' || path.startsWith('/script') : path.startsWith(href);

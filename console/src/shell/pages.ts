@@ -1,5 +1,5 @@
 /** Page is an entry of the navigation. */
-export interface Page {
+interface Page {
   href: string;
   title: string;
   icon: string;

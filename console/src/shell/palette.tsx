@@ -13,7 +13,7 @@ interface Entry {
 
 const typing = 120;
 
-/** Palette goes to a page or a script by its name, with the keyboard alone. */
+/** Palette goes to a page or a script by its name, without the mouse. */
 export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
   const query = useSignal('');
   const at = useSignal(0);
@@ -33,7 +33,7 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
       try {
         entries.value = [...found, ...(await scripts(q, abort.signal))];
       } catch {
-        // The pages are still there.
+        // The pages are found without the registry.
       }
     }, typing);
     cleanup(() => {
@@ -61,7 +61,6 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ cleanup }) => {
       const onShortcut = (event: KeyboardEvent) => {

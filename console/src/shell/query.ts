@@ -1,37 +1,38 @@
 import { $, type QRL } from '@builder.io/qwik';
 import { useNavigate } from '@builder.io/qwik-city';
 
-/** Changes are parameters of the URL and what they become. An empty value removes one. */
-export type Changes = Record<string, string>;
+/** Parameters of a URL and their values. An undefined one is removed. */
+export type Parameters = Record<string, string | undefined>;
 
-/** useChangeQuery returns what changes the query of the page's URL, and leaves the rest of it. */
-export function useChangeQuery(): QRL<(changes: Changes) => Promise<void>> {
+/** useChangeQuery returns a function that changes parameters of the page's URL and keeps the others. */
+export function useChangeQuery(): QRL<(parameters: Parameters) => Promise<void>> {
   const navigate = useNavigate();
-  return $(async (changes: Changes) => {
-    const url = changed(new URL(location.href), changes);
-    if (url.href !== location.href) {
-      await navigate(url.pathname + url.search, { replaceState: true, scroll: false });
+  return $(async (parameters: Parameters) => {
+    const href = hrefWith(new URL(location.href), parameters);
+    if (href !== location.pathname + location.search) {
+      await navigate(href, { replaceState: true, scroll: false });
     }
   });
 }
 
-export function changed(url: URL, changes: Changes): URL {
-  const to = new URL(url);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value) {
-      to.searchParams.set(name, value);
+/** hrefWith is the address of a page with other parameters in its query. */
+export function hrefWith(page: URL | string, parameters: Parameters): string {
+  const { pathname, searchParams } = new URL(page, 'https://console.invalid');
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === undefined) {
+      searchParams.delete(name);
     } else {
-      to.searchParams.delete(name);
+      searchParams.set(name, value);
     }
   }
-  return to;
-}
-
-/** hrefWith is a path with a query of those values that are not empty. */
-export function hrefWith(path: string, values: Changes): string {
-  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value)).toString();
-  return query ? `${path}?${query}` : path;
+  return searchParams.size > 0 ? `${pathname}?${searchParams}` : pathname;
 }
 
 /** param reads a parameter of the URL; an empty text if it is absent. */
 export const param = (url: URL | undefined, name: string): string => url?.searchParams.get(name) ?? '';
+
+/** sortOf reads how a list is sorted: -lag is the column lag, from the most to the least. */
+export function sortOf(url: URL | undefined): { column: string; descending: boolean } {
+  const sort = param(url, 'sort') || 'name';
+  return { column: sort.replace(/^-/, ''), descending: sort.startsWith('-') };
+}

@@ -9,7 +9,6 @@ export function useUrl(): Signal<URL | undefined> {
   const route = useLocation();
   const url = useSignal<URL>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track }) => {
       track(() => route.url.href);

@@ -9,7 +9,7 @@ export const measures: [string, string][] = [['', 'Calls'], ['errors', 'Errors']
 const width = 720;
 const height = 160;
 
-/** Chart has a bar for each hour or day. The table below has the same figures. */
+/** Chart draws a bar for each span of time. Figures has the same numbers as a table. */
 export const Chart = ({ bars, measure, title }: { bars: Used[]; measure: Measure; title: string }) => {
   const most = Math.max(...bars.map((b) => b[measure]), 0);
   const step = width / bars.length;

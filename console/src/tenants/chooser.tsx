@@ -1,19 +1,19 @@
 import { $, component$, useId, useSignal, useTask$, useVisibleTask$ } from '@builder.io/qwik';
-import { useChangeQuery, type Changes } from '~/shell/query';
+import { useChangeQuery, type Parameters } from '~/shell/query';
 import { tenantNames } from './names';
 
 interface Props {
-  /** What the URL has. */
+  /** The value in the URL. */
   value: string;
   /** The label for no tenant, such as "all tenants". Without it, the person must choose a tenant. */
   any?: string;
-  /** What else of the URL belongs to the tenant, and goes with it. */
+  /** Parameters that belong to the tenant. Another tenant clears them. */
   clears?: string[];
 }
 
 const typing = 120;
 
-/** TenantChooser is a list of tenants to choose from, in which any name can be typed. The choice stands in the URL alone. */
+/** TenantChooser suggests tenants, and takes any name. Its value is the parameter tenant of the URL. */
 export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] }) => {
   const id = useId();
   const typed = useSignal(value);
@@ -26,7 +26,6 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
     typed.value = track(() => value);
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(({ track, cleanup }) => {
     const text = track(() => typed.value).trim();
     if (!track(() => open.value)) {
@@ -34,7 +33,7 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
     }
     const abort = new AbortController();
     const timer = setTimeout(async () => {
-      // A name that was chosen is no search.
+      // A chosen name does not filter the suggestions.
       const found = await tenantNames(text === value ? '' : text, abort.signal);
       if (!abort.signal.aborted) {
         names.value = found;
@@ -52,9 +51,9 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
     open.value = false;
     at.value = -1;
     if (name !== value) {
-      const changes: Changes = { tenant: name };
-      clears.forEach((c) => (changes[c] = ''));
-      await change(changes);
+      const parameters: Parameters = { tenant: name || undefined };
+      clears.forEach((c) => (parameters[c] = undefined));
+      await change(parameters);
     }
   });
 

@@ -1,5 +1,6 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { DecisionsSchema, LimitsSchema, TenantSettingsSchema, type TenantSettings } from '~/gen/proto/script/v1/script_pb';
+import { listOf } from '~/ui/form';
 import { durationOf, millis, numberOf, wants, written, type Kind } from './quantity';
 
 /** Field is a number in the settings of a tenant. */
@@ -8,7 +9,7 @@ export interface Field {
   name: string;
   title: string;
   kind: Kind;
-  /** What holds if nothing is set. */
+  /** The default. */
   preset: string;
 }
 
@@ -58,7 +59,7 @@ export function faultOf(d: Draft): { field: Field; text: string } | undefined {
   return field && { field, text: `${field.title}: “${d[field.name]}” is not ${wants[field.kind]}` };
 }
 
-/** settingsOf changes those fields of the settings that the form has, and leaves what it does not know. */
+/** settingsOf changes the fields of the settings that the form has, and keeps the others. */
 export function settingsOf(d: Draft, base: TenantSettings | undefined): TenantSettings {
   const of = (f: Field): number => numberOf(f.kind, d[f.name]?.trim() ?? '') ?? 0;
   const settings = base ? clone(TenantSettingsSchema, base) : create(TenantSettingsSchema);
@@ -73,7 +74,7 @@ export function settingsOf(d: Draft, base: TenantSettings | undefined): TenantSe
     assign(settings, f.name, of(f));
   }
   if (d.decisions === 'on') {
-    settings.decisions = create(DecisionsSchema, { sample: Number(d.sample) || 0, errors: d.errors === 'on', mask: listOf(d.mask), fields: listOf(d.fields) });
+    settings.decisions = create(DecisionsSchema, { sample: Number(d.sample) || 0, errors: d.errors === 'on', mask: listOf(d.mask ?? ''), fields: listOf(d.fields ?? '') });
   } else {
     delete settings.decisions;
   }
@@ -91,5 +92,3 @@ function assign(message: object, name: string, value: number | object | undefine
     target[name] = value;
   }
 }
-
-const listOf = (text: string | undefined): string[] => (text ?? '').split(/[\s,]+/).filter(Boolean);

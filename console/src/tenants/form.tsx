@@ -14,7 +14,7 @@ interface Props {
   onCancel$: QRL<() => void>;
 }
 
-/** TenantForm replaces what holds for a tenant, unless somebody changed it meanwhile. */
+/** TenantForm edits the settings of a tenant. It does not overwrite what somebody else saved meanwhile. */
 export const TenantForm = component$<Props>(({ tenant, onSaved$, onCancel$ }) => {
   const draft = useStore<Draft>(draftOf(tenant.settings));
   const expected = useSignal(tenant.revision);
@@ -115,7 +115,7 @@ const Decisions = component$<{ draft: Draft }>(({ draft }) => (
   </fieldset>
 ));
 
-/** Theirs are the fields in which what somebody saved meanwhile differs from what is in the form. */
+/** Theirs lists the fields in which the saved settings differ from the form. */
 const Theirs = ({ theirs, draft }: { theirs: Tenant; draft: Draft }) => {
   const other = draftOf(theirs.settings);
   const titles = Object.fromEntries([...ownFields, ...limitFields].map((f) => [f.name, f.title]));

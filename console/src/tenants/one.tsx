@@ -1,9 +1,9 @@
-import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { caller } from '~/api/caller';
-import { failureOf, type Failure } from '~/api/failure';
 import type { Tenant } from '~/gen/proto/script/v1/script_pb';
+import { useLoad } from '~/live/load';
 import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { plain } from '~/ui/plain';
@@ -13,32 +13,17 @@ import { draftOf, limitFields, ownFields } from './fields';
 import { TenantForm } from './form';
 import { UsagePanel } from './panel';
 
-/** OneTenant is what holds for a tenant, and what its calls used. */
+/** OneTenant shows the settings of a tenant, and what its calls used. */
 export const OneTenant = component$<{ name: string; url: Signal<URL | undefined> }>(({ name, url }) => {
-  const tenant = useSignal<Tenant>();
-  const failure = useSignal<Failure>();
   const editing = useSignal(false);
   const resetting = useSignal(false);
   const said = useSignal('');
   const changed = useSignal(0);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    async ({ track, cleanup }) => {
-      track(() => changed.value);
-      const of = track(() => name);
-      const abort = new AbortController();
-      cleanup(() => abort.abort());
-      try {
-        tenant.value = (await registry().getTenant({ tenant: of }, { signal: abort.signal })).tenant;
-        failure.value = undefined;
-      } catch (error) {
-        if (!abort.signal.aborted) {
-          failure.value = failureOf(error);
-        }
-      }
-    },
-    { strategy: 'document-ready' },
+  const query = useComputed$(() => ({ tenant: name, edition: changed.value }));
+  const { found, failure } = useLoad(
+    query,
+    $(async (q: { tenant: string }, signal: AbortSignal) => (await registry().getTenant({ tenant: q.tenant }, { signal })).tenant),
   );
   const saved = $((text: string) => {
     said.value = text;
@@ -46,7 +31,7 @@ export const OneTenant = component$<{ name: string; url: Signal<URL | undefined>
     changed.value++;
   });
 
-  const t = tenant.value;
+  const t = found.value;
   const set = t !== undefined && t.revision > 0n && !t.deleted;
   return (
     <>
@@ -68,7 +53,7 @@ export const OneTenant = component$<{ name: string; url: Signal<URL | undefined>
       {t && !editing.value && <Settings tenant={t} set={set} />}
       <UsagePanel tenant={name} url={url} />
       <Confirm open={resetting} title={`Back to the defaults for ${name}`} action="Remove the settings" danger onConfirm$={async () => {
-        await registry().setTenant({ tenant: name, author: await caller(), expectedRevision: tenant.value?.revision ?? 0n });
+        await registry().setTenant({ tenant: name, author: await caller(), expectedRevision: found.value?.revision ?? 0n });
         await saved('The settings are removed: the defaults hold.');
       }}>
         <p>The settings of the tenant are removed. Its scripts and values stay.</p>

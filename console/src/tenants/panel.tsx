@@ -1,42 +1,20 @@
-import { component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
-import { failureOf, type Failure } from '~/api/failure';
+import { $, component$, useComputed$, type Signal } from '@builder.io/qwik';
+import { usePoll } from '~/live/poll';
 import { ChoiceFilter } from '~/shell/filters';
 import { param } from '~/shell/query';
 import { Problem } from '~/ui/problem';
 import { Chart, Figures, measureOf, measures } from './chart';
-import { spans, usage, type Used } from './usage';
+import { spans, usage } from './usage';
 
 const pause = 30_000; // as often as agents report
 
 /** UsagePanel shows what the calls of a tenant used. */
 export const UsagePanel = component$<{ tenant: string; url: Signal<URL | undefined> }>(({ tenant, url }) => {
-  const bars = useSignal<Used[]>();
-  const failure = useSignal<Failure>();
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    ({ track, cleanup }) => {
-      const span = param(track(() => url.value), 'span');
-      const of = track(() => tenant);
-      const abort = new AbortController();
-      const load = async () => {
-        try {
-          bars.value = await usage(of, spans[span] ?? spans['']!, abort.signal);
-          failure.value = undefined;
-        } catch (error) {
-          if (!abort.signal.aborted) {
-            failure.value = failureOf(error);
-          }
-        }
-      };
-      const timer = setInterval(() => void (document.hidden || load()), pause);
-      void load();
-      cleanup(() => {
-        clearInterval(timer);
-        abort.abort();
-      });
-    },
-    { strategy: 'document-ready' },
+  const query = useComputed$(() => url.value && { tenant, span: param(url.value, 'span') });
+  const { found: bars, failure } = usePoll(
+    query,
+    pause,
+    $((q: { tenant: string; span: string }, signal: AbortSignal) => usage(q.tenant, spans[q.span] ?? spans['']!, signal)),
   );
 
   const measure = measureOf(param(url.value, 'measure'));

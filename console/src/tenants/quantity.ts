@@ -6,7 +6,7 @@ export type Kind = 'count' | 'bytes' | 'cores' | 'duration';
 
 const units: [string, number][] = [['Gi', 2 ** 30], ['Mi', 2 ** 20], ['Ki', 2 ** 10]];
 
-/** written is a number for a field of a form, such as 64Mi; empty for 0, which stands for the default. */
+/** written is a number for a field, such as 64Mi. 0 means the default, and is an empty field. */
 export function written(kind: Kind, n: number): string {
   if (n === 0) {
     return '';
@@ -28,10 +28,10 @@ const patterns: Record<Kind, RegExp> = {
   duration: /^(\d{1,9}(?:\.\d+)?)(ms|s)$/,
 };
 
-/** wants says how the number is written. */
+/** wants describes what a person can write. */
 export const wants: Record<Kind, string> = { count: 'a number', bytes: 'bytes, such as 64Mi', cores: 'cores, such as 500m or 2', duration: 'a time, such as 500ms or 2s' };
 
-/** numberOf reads what a person wrote: bytes, thousandths of a core, milliseconds or a count. It is undefined if it is no number. */
+/** numberOf reads bytes, thousandths of a core, milliseconds or a count. It returns undefined for anything else. */
 export function numberOf(kind: Kind, text: string): number | undefined {
   if (text === '') {
     return 0;

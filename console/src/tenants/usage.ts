@@ -15,7 +15,7 @@ export interface Used {
 const hour = 3_600_000;
 
 /** Span is a time to look at, and how long each bar of it is. */
-export interface Span {
+interface Span {
   title: string;
   hours: number;
   bar: number;
@@ -27,7 +27,7 @@ export const spans: Record<string, Span> = {
   '31d': { title: 'The last 31 days', hours: 744, bar: 24 },
 };
 
-/** usage has a bar for each part of the span, also where nothing was called. */
+/** usage returns a bar for each part of the span, also without calls. */
 export async function usage(tenant: string, span: Span, signal: AbortSignal): Promise<Used[]> {
   const width = span.bar * hour;
   const end = (Math.floor(Date.now() / hour) + 1) * hour;

@@ -1,10 +1,11 @@
 import { registry } from '~/api/client';
 import { failureOf, type Failure } from '~/api/failure';
-import { bytesOf, type Bench } from '~/editor/bench';
+import { type Bench } from '~/editor/bench';
+import { bytesOf } from '~/ui/bytes';
 import type { TryResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Error as ScriptError } from '~/gen/proto/script/v1/script_pb';
 
-/** Outcome is what came of trying a draft. */
+/** Outcome is the result of trying a draft. */
 export interface Outcome {
   response: TryResponse | undefined;
   /** The registry refused, or no agent answered. */
@@ -13,7 +14,7 @@ export interface Outcome {
   json: string | undefined;
 }
 
-/** tryDraft runs the draft on an agent: with one call, or with its tests. It marks the line that failed. */
+/** tryDraft runs the draft on an agent, with one call or with its tests. It marks the line that failed. */
 export async function tryDraft(bench: Bench, json: string | undefined): Promise<Outcome> {
   const { tenant, name, source, engine, entrypoint, settings } = bench.draft.value.request;
   const calls = json === undefined ? [] : [{ args: [bytesOf(json)] }];

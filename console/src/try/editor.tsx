@@ -1,5 +1,5 @@
 import { $, component$, useSignal, type QRL, type Signal } from '@builder.io/qwik';
-import { problemOf } from '~/editor/json';
+import { problemOf } from '~/ui/json';
 import { fieldsOf, withField, type Fields, type Saved } from './request';
 
 interface Props {

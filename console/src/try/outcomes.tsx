@@ -3,7 +3,7 @@ import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import { duration } from '~/ui/number';
 import { ErrorView } from './result';
 
-/** TestOutcomes shows which tests passed, and where results are not as expected. */
+/** TestOutcomes shows which tests passed, and where results differ. */
 export const TestOutcomes = component$(({ results }: { results: TryResult[] }) => {
   const failed = results.filter((r) => !r.test?.passed).length;
   return (

@@ -2,7 +2,7 @@ import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder
 import { registry } from '~/api/client';
 import { failureOf, text } from '~/api/failure';
 import { settingsOf, useBench } from '~/editor/bench';
-import { isJSON } from '~/editor/json';
+import { isJSON } from '~/ui/json';
 import { Problem } from '~/ui/problem';
 import { tryDraft, whyNot, type Outcome } from './call';
 import { RequestEditor } from './editor';
@@ -11,7 +11,7 @@ import { recordedOf, remember, savedOf, start, type Saved } from './request';
 import { ErrorView, ResultView } from './result';
 import { SaveAsTest } from './save';
 
-/** TryPanel runs the draft on an agent. Another number in run is a wish of the keyboard to run it. */
+/** TryPanel runs the draft on an agent. The keyboard changes run to start a call. */
 export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
   const bench = useBench();
   const { tests, library } = settingsOf(bench.draft.value.request);
@@ -30,7 +30,7 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
       said.value =
         recorded.value.length > 0
           ? `${recorded.value.length} recorded requests are in the list. What the decision log masks is *** in them.`
-          : 'Agents have no recorded requests of this script. Have some recorded: Settings, Decision log.';
+          : 'Agents have no recorded requests of this script. To record some, open Settings, Decision log.';
     } catch (e) {
       said.value = text(failureOf(e));
     }
@@ -48,7 +48,6 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
     }
   });
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track }) => {
       if (track(() => run.value) > 0) {
@@ -102,7 +101,7 @@ const Answer = component$(({ outcome }: { outcome: Outcome }) => {
     );
   }
   if (!call) {
-    return <p class="notice warn">The time was over before the call ran.</p>;
+    return <p class="notice warn">The time ran out before the call started.</p>;
   }
   return (
     <>

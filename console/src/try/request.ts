@@ -1,7 +1,7 @@
-import { textOf } from '~/editor/bench';
+import { textOf } from '~/ui/bytes';
 import type { RecentCall } from '~/gen/proto/registry/v1/registry_pb';
 import { milliseconds } from '~/ui/time';
-import { pretty } from '~/editor/json';
+import { pretty } from '~/ui/json';
 import type { Test } from '~/gen/proto/script/v1/script_pb';
 
 /** Saved is a request that a person can choose. */
@@ -12,7 +12,7 @@ export interface Saved {
   json: string;
 }
 
-/** start is the request that the panel begins with if there is none to begin with. */
+/** start is the first request of the panel if the script has no tests. */
 export const start = pretty('{"method":"GET","scheme":"https","host":"shop.example","path":"/","query":"","headers":{}}');
 
 const most = 20;
@@ -30,7 +30,7 @@ export function savedOf(tests: Test[], tried: string[], recorded: Saved[] = []):
   ];
 }
 
-/** recordedOf reads the requests of recorded calls. What the decision log masks is masked in them, too. */
+/** recordedOf reads the requests of recorded calls. The masks of the decision log hold for them. */
 export function recordedOf(calls: RecentCall[]): Saved[] {
   return calls.flatMap((call, i): Saved[] => {
     const input = object(textOf(call.record))?.input;
@@ -50,7 +50,7 @@ export interface Fields {
   body: string;
 }
 
-/** fieldsOf reads a request for the form; undefined if it is none that the form can show. */
+/** fieldsOf reads a request for the form; undefined if the form cannot show it. */
 export function fieldsOf(json: string): Fields | undefined {
   const value = object(json);
   if (!value) {
@@ -64,7 +64,7 @@ export function fieldsOf(json: string): Fields | undefined {
   return { method: text('method'), host: text('host'), path: text('path'), query: text('query'), body: text('body'), headers: lines(headers as Record<string, unknown>) };
 }
 
-/** withField changes one part, and leaves the others as they are. An empty body is no body. */
+/** withField changes one part and keeps the others. It removes an empty body. */
 export function withField(json: string, name: keyof Fields, text: string): string {
   const value = { ...object(json) };
   if (name === 'headers') {
@@ -91,7 +91,7 @@ const lines = (headers: Record<string, unknown>): string =>
     .flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((v) => `${name}: ${String(v)}`))
     .join('\n');
 
-/** headersOf has a list for a header that comes more than once, as gateways send it. */
+/** headersOf makes a list of a header that comes more than once, as gateways do. */
 function headersOf(text: string): Record<string, string | string[]> {
   const all = new Map<string, string[]>();
   for (const line of text.split('\n')) {

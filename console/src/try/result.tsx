@@ -1,12 +1,14 @@
 import { $, component$ } from '@builder.io/qwik';
-import { textOf, useBench } from '~/editor/bench';
-import { pretty } from '~/editor/json';
+import { text } from '~/api/failure';
+import { useBench } from '~/editor/bench';
+import { textOf } from '~/ui/bytes';
+import { pretty } from '~/ui/json';
 import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import type { Error as ScriptError } from '~/gen/proto/script/v1/script_pb';
 import { bytes, count, duration } from '~/ui/number';
 import { Time } from '~/ui/time';
 
-/** ResultView shows what came of one call. */
+/** ResultView shows the result of one call. */
 export const ResultView = component$(({ result, agent }: { result: TryResult; agent: string }) => (
   <>
     {result.error ? <ErrorView error={result.error} /> : <Values values={result.results} truncated={result.truncated} />}
@@ -64,7 +66,7 @@ export const ErrorView = component$(({ error }: { error: ScriptError }) => {
   });
   return (
     <div class="error" role="alert">
-      <strong>{error.kind}</strong> {error.field && !error.message.startsWith(error.field) && `${error.field}: `}{error.message}
+      <strong>{error.kind}</strong> {text(error)}
       {error.line > 0 && (
         <>
           {' '}

@@ -1,6 +1,7 @@
 import { $, component$, useSignal } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { bytesOf, changeSettings, settingsOf, useBench } from '~/editor/bench';
+import { changeSettings, settingsOf, useBench } from '~/editor/bench';
+import { bytesOf, textOf } from '~/ui/bytes';
 import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import { TestSchema } from '~/gen/proto/script/v1/script_pb';
 import { freeName } from '~/manifest/tests';
@@ -8,7 +9,7 @@ import { fieldsOf } from '~/ui/form';
 
 const testable = new Set(['SCRIPT', 'LIMIT', 'TIMEOUT']);
 
-/** SaveAsTest adds a call and what came of it to the tests of the draft. */
+/** SaveAsTest adds a call and its result to the tests of the draft. */
 export const SaveAsTest = component$(({ json, result }: { json: string; result: TryResult }) => {
   const bench = useBench();
   const saved = useSignal('');
@@ -16,7 +17,7 @@ export const SaveAsTest = component$(({ json, result }: { json: string; result: 
     const { tests } = settingsOf(bench.draft.value.request);
     const free = freeName(tests, fieldsOf(form).name || 'test');
     const expect = result.results[0] ?? new Uint8Array();
-    const isNull = new TextDecoder().decode(expect) === 'null';
+    const isNull = textOf(expect) === 'null';
     changeSettings(bench, {
       tests: [...tests, create(TestSchema, { name: free, request: bytesOf(json), ...(result.error ? { error: result.error.kind } : { expect: isNull ? new Uint8Array() : expect }) })],
     });

@@ -9,15 +9,15 @@ interface Props {
   /** On the button, such as "Roll back". */
   action: string;
   danger?: boolean;
-  /** Ask why. The reason stands in the history. */
+  /** Ask for a reason, which the history keeps. */
   reason?: boolean;
-  /** What the person has to type first, for what cannot be undone. */
+  /** A text that the person types first, for something that cannot be undone. */
   typed?: string;
-  /** Does it. An error stays in the dialog. */
+  /** An error keeps the dialog open. */
   onConfirm$: QRL<(reason: string) => Promise<void>>;
 }
 
-/** Confirm asks before something happens. What it does stands in its slot. */
+/** Confirm asks before something happens. Its slot explains what. */
 export const Confirm = component$<Props>(({ open, title, action, danger, reason, typed, onConfirm$ }) => {
   const name = useSignal('');
   const error = useSignal('');

@@ -1,6 +1,6 @@
 /**
- * fieldsOf reads what the form has. Handlers are loaded when they are first needed, so the one of the last key may run after
- * the one that submits: the elements themselves are never behind.
+ * fieldsOf reads a form. Qwik loads handlers when they are first needed, so the handler of the last key can run after
+ * the handler that submits. The elements themselves are always up to date.
  */
 export function fieldsOf(form: HTMLFormElement): Record<string, string> {
   const fields: Record<string, string> = {};
@@ -9,3 +9,6 @@ export function fieldsOf(form: HTMLFormElement): Record<string, string> {
   });
   return fields;
 }
+
+/** listOf reads texts with commas or spaces between. */
+export const listOf = (text: string): string[] => text.split(/[\s,]+/).filter((t) => t !== '');

@@ -1,7 +1,7 @@
 import { $, component$, Slot, useSignal, useTask$, type Signal } from '@builder.io/qwik';
 
 /**
- * Modal is a dialog that open shows. Escape closes it, and the browser keeps the focus in it. What is in it stays in the page:
+ * Modal is a dialog that open shows. Escape closes it, and the browser keeps the focus in it. Its content stays in the page:
  * the browser looks for autofocus when the dialog opens.
  */
 export const Modal = component$(({ open, title, wide }: { open: Signal<boolean>; title: string; wide?: boolean }) => {

@@ -3,7 +3,7 @@ import type { Duration } from '@bufbuild/protobuf/wkt';
 /** seconds is a duration as a number. */
 export const seconds = (d: Duration | undefined): number | undefined => d && Number(d.seconds) + d.nanos / 1e9;
 
-/** duration shows a duration with two digits that count: 340 µs, 1.2 ms, 3 s, 5 min. */
+/** duration shows a duration with two significant digits: 340 µs, 1.2 ms, 3 s, 5 min. */
 export function duration(d: Duration | number | undefined): string {
   const s = typeof d === 'number' ? d : seconds(d);
   if (s === undefined) {
@@ -21,7 +21,7 @@ export function duration(d: Duration | number | undefined): string {
   return s < 7200 ? `${digits(s / 60)} min` : `${digits(s / 3600)} h`;
 }
 
-/** count shows a number with its thousands apart. */
+/** count shows a number with separators of thousands. */
 export const count = (n: number | bigint): string => n.toLocaleString();
 
 /** rate shows calls a second. */

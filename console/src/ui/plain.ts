@@ -1,5 +1,4 @@
-/** What has no picture of its own, or changes how the text around it is shown. */
-// eslint-disable-next-line no-control-regex
+/** Characters that are invisible, or change how the text around them looks. */
 const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /**
@@ -16,6 +15,6 @@ function picture(c: string): string {
   if (code === 0x7f) {
     return '\u2421';
   }
-  // The pictures of control characters, in their order.
+  // Unicode has a picture for each control character, in the same order.
   return code < 0x20 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, '0')}`;
 }

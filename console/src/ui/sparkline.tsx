@@ -1,4 +1,4 @@
-/** Sparkline draws the last points of a series. The text beside it says the figures: it is only a picture. */
+/** Sparkline draws the last points of a series. It is hidden from screen readers: the text beside it has the figures. */
 export const Sparkline = ({ points, width = 90, height = 22 }: { points: number[]; width?: number; height?: number }) => {
   const most = Math.max(...points, 1e-9);
   const step = width / Math.max(points.length - 1, 1);

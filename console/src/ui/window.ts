@@ -9,10 +9,14 @@ export interface Window {
   rowHeight: number;
 }
 
+/** The heights in pixels of a row of a table and of a line of a log, as in the style sheet. */
+const tableRow = 40;
+export const lineHeight = 24;
+
 const margin = 10;
 
 /** useWindow follows the scrolling of viewport, over rows of the same height. */
-export function useWindow(rowHeight: number): Window {
+export function useWindow(rowHeight = tableRow): Window {
   const viewport = useSignal<HTMLElement>();
   const from = useSignal(0);
   const to = useSignal(60);
@@ -23,7 +27,7 @@ export function useWindow(rowHeight: number): Window {
     }
     const first = Math.max(0, Math.floor(v.scrollTop / rowHeight) - margin);
     const last = Math.ceil((v.scrollTop + v.clientHeight) / rowHeight) + margin;
-    // Steps of some rows: a scrolled pixel renders nothing.
+    // Steps of several rows, so that most scrolling renders nothing.
     from.value = first - (first % margin);
     to.value = last + margin - (last % margin);
   });

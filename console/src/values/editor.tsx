@@ -1,11 +1,12 @@
 import { $, component$, noSerialize, useSignal, type NoSerialize, type QRL } from '@builder.io/qwik';
 import { failureOf, type Failure } from '~/api/failure';
 import { DiffView } from '~/release/view';
+import { bytesOf, plainTextOf } from '~/ui/bytes';
+import { isJSON } from '~/ui/json';
 import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
-import { isJson, textOf } from './content';
 import { exists, put, read, type Kept } from './write';
 
 interface Props {
@@ -16,10 +17,10 @@ interface Props {
   onCancel$: QRL<() => void>;
 }
 
-/** Editor writes a value. If somebody wrote it meanwhile, it shows theirs beside mine, and overwrites nothing. */
+/** Editor writes a value. If somebody else wrote it meanwhile, Editor shows both contents and overwrites nothing. */
 export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) => {
   const key = useSignal(base?.value.key ?? '');
-  const before = base && textOf(base.content);
+  const before = base && plainTextOf(base.content);
   const text = useSignal(before ?? '');
   const file = useSignal<NoSerialize<File>>();
   const note = useSignal('');
@@ -35,7 +36,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
     busy.value = true;
     failure.value = undefined;
     try {
-      const content = file.value ? new Uint8Array(await file.value.arrayBuffer()) : new TextEncoder().encode(text.value);
+      const content = file.value ? new Uint8Array(await file.value.arrayBuffer()) : bytesOf(text.value);
       if (!base && !theirs.value && (await exists(tenant, key.value)) && (theirs.value = await read(tenant, key.value))) {
         expected.value = theirs.value.value.revision;
         return;
@@ -53,8 +54,8 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
     }
   });
 
-  const wasJson = before !== undefined && isJson(before);
-  const size = file.value?.size ?? new TextEncoder().encode(text.value).length;
+  const wasJson = before !== undefined && isJSON(before);
+  const size = file.value?.size ?? bytesOf(text.value).length;
   return (
     <form class="card" preventdefault:submit onSubmit$={save} aria-label={base ? `Edit ${base.value.key}` : 'New value'}>
       {!base && (
@@ -65,7 +66,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       )}
       <label>
         Content
-        <textarea bind:value={text} rows={12} spellcheck={false} disabled={file.value !== undefined} placeholder={base && before === undefined ? 'The present content is no text. What you type replaces it.' : ''} />
+        <textarea bind:value={text} rows={12} spellcheck={false} disabled={file.value !== undefined} placeholder={base && before === undefined ? 'The present content is not text. What you type replaces it.' : ''} />
       </label>
       <label>
         Or the content of a file
@@ -73,7 +74,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       </label>
       <p class="faint" role="status">
         {bytes(size)} of at most 1 MiB.
-        {wasJson && !file.value && !isJson(text.value) && <span class="warn"> The content was JSON, and is not any more: scripts that decode it will fail.</span>}
+        {wasJson && !file.value && !isJSON(text.value) && <span class="warn"> The content was JSON, and is not any more: scripts that decode it will fail.</span>}
       </p>
       <label>
         Note
@@ -83,8 +84,8 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       {theirs.value && <Theirs theirs={theirs.value} mine={file.value ? undefined : text.value} isNew={!base} />}
       <footer class="line-tools">
         <button type="submit" class={theirs.value ? 'danger' : 'primary'} disabled={busy.value}>{theirs.value ? 'Save mine in place of theirs' : 'Save'}</button>
-        {theirs.value && textOf(theirs.value.content) !== undefined && (
-          <button type="button" onClick$={() => { text.value = textOf(theirs.value!.content) ?? ''; }}>Go on from theirs</button>
+        {theirs.value && plainTextOf(theirs.value.content) !== undefined && (
+          <button type="button" onClick$={() => { text.value = plainTextOf(theirs.value!.content) ?? ''; }}>Go on from theirs</button>
         )}
         <button type="button" onClick$={onCancel$}>Cancel</button>
       </footer>
@@ -92,16 +93,16 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
   );
 });
 
-/** Theirs is what somebody wrote meanwhile, and how mine differs from it. */
+/** Theirs shows what somebody else wrote meanwhile, and the difference. */
 const Theirs = ({ theirs: { value, content }, mine, isNew }: { theirs: Kept; mine: string | undefined; isNew: boolean }) => {
-  const text = textOf(content);
+  const text = plainTextOf(content);
   return (
     <div class="notice warn" role="alert">
       <p>
         {isNew ? 'The key exists already: ' : 'Somebody changed the value meanwhile: '}
         {plain(value.author)} wrote {bytes(value.size)}, <Time at={value.changedAt} />, revision {String(value.revision)}. Nothing was overwritten. Below, − is theirs and + is yours.
       </p>
-      {text === undefined || mine === undefined ? <p>The contents are no text, and cannot be compared here.</p> : <DiffView before={text} after={mine} label="Theirs and mine" />}
+      {text === undefined || mine === undefined ? <p>The contents are not text, so the console cannot compare them.</p> : <DiffView before={text} after={mine} label="Theirs and mine" />}
     </div>
   );
 };

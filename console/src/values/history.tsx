@@ -7,7 +7,8 @@ import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
-import { contentOf, pretty } from './content';
+import { pretty } from '~/ui/json';
+import { contentOf } from './content';
 import { read, rollBack } from './write';
 
 interface Props {
@@ -21,7 +22,7 @@ interface Compared {
   now: string;
 }
 
-/** History lists the changes of a key. Each version that is kept can be compared with the present one, and come back. */
+/** History lists the changes of a key, to compare an older version or bring it back. */
 export const History = component$<Props>(({ history, onChanged$ }) => {
   const { tenant, key, lines } = history;
   const compared = useSignal<Compared>();
@@ -38,7 +39,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
       const before = then && readable(then.content);
       const after = now ? readable(now.content) : '';
       if (before === undefined || after === undefined) {
-        failure.value = { kind: '', field: '', message: `A content is no text: ${bytes(then?.content.length ?? 0)} then, ${bytes(now?.content.length ?? 0)} now.`, line: 0, column: 0, signedOut: false, canceled: false };
+        failure.value = { kind: '', field: '', message: `One of the contents is not text: ${bytes(then?.content.length ?? 0)} then, ${bytes(now?.content.length ?? 0)} now.`, line: 0, column: 0, signedOut: false, canceled: false };
         return;
       }
       compared.value = { version, before, now: after };
@@ -89,7 +90,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
         await rollBack(tenant, key, target.value, why, revision);
         await onChanged$(`${key} has the content of version ${target.value} again.`);
       }}>
-        <p>Version {String(target.value)} becomes the value again, on all agents. Nothing is lost: it is a change like any other.</p>
+        <p>Version {String(target.value)} becomes the value again, on all agents. The history keeps all versions.</p>
       </Confirm>
     </section>
   );

@@ -1,8 +1,9 @@
 import { bytes } from '~/ui/number';
 import { plainLines } from '~/ui/plain';
-import { contentOf, pretty } from './content';
+import { pretty } from '~/ui/json';
+import { contentOf } from './content';
 
-/** Shown is the content of a value, laid out for reading. */
+/** Shown shows the content of a value. */
 export const Shown = ({ content }: { content: Uint8Array }) => {
   const c = contentOf(content);
   if (content.length === 0) {
@@ -10,7 +11,7 @@ export const Shown = ({ content }: { content: Uint8Array }) => {
   }
   return c.kind === 'binary' ? (
     <>
-      <p class="faint">The content is no text. These are the first of {bytes(content.length)}:</p>
+      <p class="faint">The content is not text. These are the first of its {bytes(content.length)}:</p>
       <pre class="wrap" tabIndex={0} aria-label="Content">{c.head}</pre>
     </>
   ) : (

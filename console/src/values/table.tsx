@@ -1,43 +1,42 @@
 import { component$ } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
+import type { Unreadable } from '~/gen/proto/registry/v1/registry_pb';
 import type { Value } from '~/gen/proto/script/v1/script_pb';
+import type { Listed } from '~/live/pages';
 import { hrefWith } from '~/shell/query';
 import { bytes, count } from '~/ui/number';
 import { plain } from '~/ui/plain';
-import { Spacer } from '~/ui/spacer';
+import { LongTable, rowIndex } from '~/ui/table';
 import { Time } from '~/ui/time';
 import type { Window } from '~/ui/window';
-import type { Listed } from './list';
 
-const columns = 5;
+/** Values are the values of a tenant, as far as they are loaded. */
+export interface Values extends Listed<Value> {
+  used: number;
+  quota: number;
+  unreadable: Unreadable[];
+}
 
-/** ValueTable has those rows alone that a person sees, and no contents. */
-export const ValueTable = component$<{ list: Listed | undefined; seen: Window }>(({ list, seen }) => {
-  const values = list?.values ?? [];
-  const from = Math.min(seen.from.value, values.length);
-  const to = Math.min(seen.to.value, values.length);
-  return (
-    <div class="viewport windowed" ref={seen.viewport} onScroll$={seen.onScroll$} tabIndex={0} role="region" aria-label="Values">
-      <table aria-rowcount={list && !list.next ? values.length + 1 : -1}>
-        <thead>
-          <tr>
-            <th scope="col">Key</th><th scope="col" class="number">Version</th><th scope="col" class="number">Size</th>
-            <th scope="col" class="spare">Changed by</th><th scope="col">Changed</th>
-          </tr>
-        </thead>
-        <tbody>
-          <Spacer rows={from} height={seen.rowHeight} columns={columns} />
-          {values.slice(from, to).map((v, i) => <Row key={v.key} v={v} at={from + i} />)}
-          <Spacer rows={values.length - to} height={seen.rowHeight} columns={columns} />
-          {(!list || list.next) && <tr class="skeleton"><td colSpan={columns}></td></tr>}
-        </tbody>
-      </table>
-    </div>
-  );
-});
+/** ValueTable shows no contents, because they can be secret. */
+export const ValueTable = component$<{ list: Values | undefined; seen: Window }>(({ list, seen }) => (
+  <LongTable
+    label="Values"
+    columns={5}
+    seen={seen}
+    total={list?.items.length ?? 0}
+    more={!list || list.next !== ''}
+    head={
+      <>
+        <th scope="col">Key</th><th scope="col" class="number">Version</th><th scope="col" class="number">Size</th>
+        <th scope="col" class="spare">Changed by</th><th scope="col">Changed</th>
+      </>
+    }
+    row={(at) => <Row v={list!.items[at]!} at={at} />}
+  />
+));
 
 const Row = ({ v, at }: { v: Value; at: number }) => (
-  <tr aria-rowindex={at + 2}>
+  <tr key={v.key} aria-rowindex={rowIndex(at)}>
     <td class="mono"><Link prefetch={false} href={hrefWith('/values/', { tenant: v.tenant, key: v.key })}>{v.key}</Link></td>
     <td class="number">{v.version > 0n ? String(v.version) : ''}</td>
     <td class="number">{bytes(v.size)}</td>
@@ -46,8 +45,8 @@ const Row = ({ v, at }: { v: Value; at: number }) => (
   </tr>
 );
 
-/** Quota says how much of what a tenant may keep it does keep. */
-export const Quota = ({ list }: { list: Listed }) => (
+/** Quota shows how much of its quota a tenant uses. */
+export const Quota = ({ list }: { list: Values }) => (
   <p class="summary">
     <span>
       <meter aria-label="Used part of the quota" min={0} max={list.quota || 1} high={0.8 * list.quota} optimum={0} value={list.used} />{' '}

@@ -1,8 +1,8 @@
-import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { failureOf, type Failure } from '~/api/failure';
-import type { ValueHistory } from '~/gen/proto/script/v1/script_pb';
+import { failureOf } from '~/api/failure';
+import { useLoad } from '~/live/load';
 import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
@@ -14,33 +14,18 @@ import { History } from './history';
 import { Shown } from './shown';
 import { read, remove, rollBack, type Kept } from './write';
 
-/** OneValue is a key with its history. The content comes when the person asks for it: it may be secret. */
+/** OneValue shows a key with its history. It loads the content on request only, because it can be secret. */
 export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, name }) => {
-  const history = useSignal<ValueHistory>();
   const content = useSignal<Kept>();
-  const failure = useSignal<Failure>();
   const editing = useSignal(false);
   const deleting = useSignal(false);
   const said = useSignal('');
   const changed = useSignal(0);
 
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(
-    async ({ track, cleanup }) => {
-      track(() => changed.value);
-      const key = track(() => name);
-      const abort = new AbortController();
-      cleanup(() => abort.abort());
-      try {
-        history.value = (await registry().getValueHistory({ tenant, key }, { signal: abort.signal })).history;
-        failure.value = undefined;
-      } catch (error) {
-        if (!abort.signal.aborted) {
-          failure.value = failureOf(error);
-        }
-      }
-    },
-    { strategy: 'document-ready' },
+  const query = useComputed$(() => ({ key: name, edition: changed.value }));
+  const { found: history, failure } = useLoad(
+    query,
+    $(async ({ key }: { key: string }, signal: AbortSignal) => (await registry().getValueHistory({ tenant, key }, { signal })).history),
   );
 
   const load = $(async (edit: boolean) => {

@@ -3,7 +3,7 @@ import { registry } from '~/api/client';
 import { failureOf } from '~/api/failure';
 import type { Value } from '~/gen/proto/script/v1/script_pb';
 
-/** Kept is a value with its content, at one moment. */
+/** Kept is a version of a value with its content. */
 export interface Kept {
   value: Value;
   content: Uint8Array;
@@ -32,13 +32,13 @@ export async function put(tenant: string, key: string, content: Uint8Array, note
   await registry().putValue({ tenant, key, content, note, expectedRevision, author: await caller() });
 }
 
-/** remove returns the revision of the tombstone, with which it can be undone. */
+/** remove returns the revision of the tombstone. */
 export async function remove(tenant: string, key: string, note: string, expectedRevision: bigint): Promise<bigint> {
   const { value } = await registry().deleteValue({ tenant, key, note, expectedRevision, author: await caller() });
   return value?.revision ?? 0n;
 }
 
-/** rollBack makes an older version the value again; 0 is the last one before. */
+/** rollBack restores an older version; 0 is the previous one. */
 export async function rollBack(tenant: string, key: string, version: bigint, note: string, expectedRevision: bigint): Promise<void> {
   await registry().rollbackValue({ tenant, key, version, note, expectedRevision, author: await caller() });
 }

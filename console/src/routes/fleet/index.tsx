@@ -1,24 +1,34 @@
-import { component$ } from '@builder.io/qwik';
+import { $, component$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
-import { states, useAgents } from '~/fleet/agents';
+import { registry } from '~/api/client';
+import { filterOf, stateChoices } from '~/fleet/filter';
 import { Summary } from '~/fleet/summary';
 import { AgentTable } from '~/fleet/table';
 import { Tabs } from '~/fleet/tabs';
 import { Freshness } from '~/live/freshness';
+import { useRows, type Range } from '~/live/rows';
 import { ChoiceFilter, TextFilter } from '~/shell/filters';
 import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { count } from '~/ui/number';
 import { Problem } from '~/ui/problem';
-import { rowHeight } from '~/ui/rows';
 import { useWindow } from '~/ui/window';
 
-const choices: [string, string][] = [['', 'All'], ...Object.entries(states).map(([name, [, text]]): [string, string] => [name, text])];
+const pause = 2000;
 
 export default component$(() => {
   const url = useUrl();
-  const seen = useWindow(rowHeight);
-  const { rows, total, failure, live } = useAgents(url, seen);
+  const seen = useWindow();
+  const { rows, found, failure, live } = useRows(
+    url,
+    seen,
+    pause,
+    $(async (at: URL, range: Range, signal: AbortSignal) => {
+      const { agents, total } = await registry().findAgents({ ...filterOf(at), ...range }, { signal });
+      return { rows: agents, total };
+    }),
+  );
+  const total = found.value?.total;
   const filtered = param(url.value, 'q') !== '' || param(url.value, 'state') !== '';
   return (
     <>
@@ -30,12 +40,12 @@ export default component$(() => {
       <Summary />
       <div class="tools">
         <TextFilter label="Search" name="q" value={param(url.value, 'q')} placeholder="a name, software or zone=west" />
-        <ChoiceFilter label="State" name="state" value={param(url.value, 'state')} options={choices} />
-        <span class="faint found" role="status">{total.value !== undefined && `${count(total.value)} ${total.value === 1 ? 'agent' : 'agents'}`}</span>
+        <ChoiceFilter label="State" name="state" value={param(url.value, 'state')} options={stateChoices} />
+        <span class="faint found" role="status">{total !== undefined && `${count(total)} ${total === 1 ? 'agent' : 'agents'}`}</span>
       </div>
       <Problem failure={failure.value} />
-      {total.value === 0 && !failure.value && (filtered ? <p class="card empty">No agent matches. Remove a word, or choose another state.</p> : <NoAgents />)}
-      {(total.value ?? 1) > 0 && !(failure.value && total.value === undefined) && <AgentTable url={url.value} rows={rows.value} total={total.value ?? 12} seen={seen} />}
+      {total === 0 && !failure.value && (filtered ? <p class="card empty">No agent matches. Remove a word, or choose another state.</p> : <NoAgents />)}
+      {(total ?? 1) > 0 && !(failure.value && total === undefined) && <AgentTable url={url.value} rows={rows.value} total={total ?? 12} seen={seen} />}
     </>
   );
 });

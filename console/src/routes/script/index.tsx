@@ -18,7 +18,6 @@ export default component$(() => {
   const name = nameOf(url.value);
   const full = `${name.tenant}/${name.name}`;
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     async ({ track, cleanup }) => {
       const at = track(() => url.value);

@@ -10,7 +10,6 @@ export default component$(() => {
   const busy = useSignal(false);
   const to = useSignal('/');
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(async () => {
     to.value = next();
     try {
@@ -57,7 +56,7 @@ export default component$(() => {
   );
 });
 
-/** next is the page that the person came from: a path of this console, never another site. */
+/** next is the page that the person came from. It is always a path of this console. */
 function next(): string {
   const to = new URLSearchParams(location.search).get('to') ?? '/';
   const url = new URL(to, location.origin);

@@ -1,23 +1,41 @@
-import { $, component$, useSignal } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal } from '@builder.io/qwik';
 import { useNavigate, type DocumentHead } from '@builder.io/qwik-city';
+import { registry } from '~/api/client';
+import { usePages } from '~/live/pages';
 import { TextFilter } from '~/shell/filters';
 import { hrefWith, param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { TenantChooser } from '~/tenants/chooser';
 import { Problem } from '~/ui/problem';
-import { rowHeight } from '~/ui/rows';
 import { useWindow } from '~/ui/window';
 import { Editor } from '~/values/editor';
-import { useValues } from '~/values/list';
-import { Quota, ValueTable } from '~/values/table';
+import { Quota, ValueTable, type Values } from '~/values/table';
 import { OneValue } from '~/values/value';
+
+const page = 500;
 
 export default component$(() => {
   const url = useUrl();
-  const seen = useWindow(rowHeight);
-  const changed = useSignal(0);
+  const seen = useWindow();
   const adding = useSignal(false);
-  const { list, failure } = useValues(url, seen, changed);
+  const query = useComputed$(() => {
+    const tenant = param(url.value, 'tenant');
+    return tenant && !param(url.value, 'key') ? { tenant, prefix: param(url.value, 'prefix') } : undefined;
+  });
+  const { list, failure } = usePages(
+    query,
+    seen,
+    $(async (q: { tenant: string; prefix: string }, have: Values | undefined, signal: AbortSignal): Promise<Values> => {
+      const a = await registry().listValues({ ...q, pageSize: page, pageToken: have?.next ?? '' }, { signal });
+      return {
+        items: [...(have?.items ?? []), ...a.values.filter((v) => !v.deleted)],
+        next: a.nextPageToken,
+        used: Number(a.usedBytes),
+        quota: Number(a.quotaBytes),
+        unreadable: [...(have?.unreadable ?? []), ...a.unreadable],
+      };
+    }),
+  );
   const navigate = useNavigate();
   const tenant = param(url.value, 'tenant');
   const key = param(url.value, 'key');
@@ -27,7 +45,7 @@ export default component$(() => {
     adding.value = false;
     await navigate(hrefWith('/values/', { tenant, key: added }));
   });
-  const empty = list.value?.values.length === 0 && !list.value.next;
+  const empty = list.value?.items.length === 0 && !list.value.next;
   return (
     <>
       <div class="head">

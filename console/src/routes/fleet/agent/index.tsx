@@ -1,14 +1,12 @@
-import { component$, useComputed$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useComputed$, useSignal } from '@builder.io/qwik';
 import { Link, type DocumentHead } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
-import { failureOf, type Failure } from '~/api/failure';
 import { useEvents, type EventFilter } from '~/fleet/events';
 import { Advices, Facts, Failures } from '~/fleet/node';
 import { Tags } from '~/fleet/state';
 import { EventTable } from '~/fleet/timeline';
-import type { FindAgentsResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { connecting, poll, type Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
+import { usePoll } from '~/live/poll';
 import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { plain } from '~/ui/plain';
@@ -18,32 +16,15 @@ const pause = 2000;
 
 export default component$(() => {
   const url = useUrl();
-  const found = useSignal<FindAgentsResponse>();
-  const failure = useSignal<Failure>();
-  const live = useSignal<Live>(connecting());
   const name = param(url.value, 'name');
-
-  // eslint-disable-next-line qwik/no-use-visible-task
-  useVisibleTask$(({ track, cleanup }) => {
-    const agent = param(track(() => url.value), 'name');
-    found.value = undefined;
-    if (!agent) {
-      return;
-    }
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    void poll(abort.signal, live, pause, async (signal) => {
-      try {
-        found.value = await registry().findAgents({ agent }, { signal });
-        failure.value = undefined;
-      } catch (error) {
-        failure.value = failureOf(error);
-        throw error;
-      }
-    });
-  }, { strategy: 'document-ready' });
-
-  const agent = found.value?.agents[0];
+  const query = useComputed$(() => param(url.value, 'name') || undefined);
+  const { found, failure, live } = usePoll(
+    query,
+    pause,
+    $(async (agent: string, signal: AbortSignal) => ({ name: agent, ...(await registry().findAgents({ agent }, { signal })) })),
+  );
+  const answer = found.value?.name === name ? found.value : undefined;
+  const agent = answer?.agents[0];
   return (
     <>
       <p><Link href="/fleet/">← All agents</Link></p>
@@ -53,14 +34,14 @@ export default component$(() => {
         <Freshness live={live.value} />
       </div>
       <Problem failure={failure.value} />
-      {found.value && !agent && (
-        <p class="card empty">The registry does not know an agent of this name. It forgets an agent that it has not heard for an hour. The events below may still name it.</p>
+      {answer && !agent && (
+        <p class="card empty">The registry does not know an agent of this name. It forgets an agent an hour after its last report. The events below may still name it.</p>
       )}
-      {agent && found.value && (
+      {agent && answer && (
         <>
           <Advices agent={agent} />
           <Failures agent={agent} />
-          <Facts agent={agent} head={found.value.headRevision} />
+          <Facts agent={agent} head={answer.headRevision} />
         </>
       )}
       {name && <Events agent={name} />}
@@ -68,7 +49,7 @@ export default component$(() => {
   );
 });
 
-/** Events of an agent are those that name it: an event of many agents names the first eight. */
+/** Events lists the events that name an agent. An event of many agents names the first eight. */
 const Events = component$<{ agent: string }>(({ agent }) => {
   const filter = useSignal<EventFilter>({ tenant: '', name: '', types: ['agent', 'drift'], hours: 0 });
   const { events, more, wanted, failure, live } = useEvents(filter);

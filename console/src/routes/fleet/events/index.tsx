@@ -5,13 +5,11 @@ import { types } from '~/fleet/sentence';
 import { Tabs } from '~/fleet/tabs';
 import { EventTable } from '~/fleet/timeline';
 import { Freshness } from '~/live/freshness';
-import { ChoiceFilter, TextFilter } from '~/shell/filters';
+import { ages, ChoiceFilter, TextFilter } from '~/shell/filters';
 import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { TenantChooser } from '~/tenants/chooser';
 import { Problem } from '~/ui/problem';
-
-const ages: [string, string][] = [['', 'All that are kept'], ['1', 'The last hour'], ['24', 'The last day'], ['168', 'The last week']];
 
 export default component$(() => {
   const url = useUrl();

@@ -1,9 +1,10 @@
 import { component$ } from '@builder.io/qwik';
 import type { HistoryEntry } from '~/gen/proto/script/v1/script_pb';
-import { changeText, isBySystem } from '~/release/change';
+import { By } from '~/release/by';
+import { changeText } from '~/release/change';
 import { Time } from '~/ui/time';
 
-/** Changes lists all that happened to the script, newest first. */
+/** Changes lists the history of the script, newest first. */
 export const Changes = component$(({ history }: { history: HistoryEntry[] }) => (
   <section aria-labelledby="changes">
     <h2 id="changes">Changes</h2>
@@ -21,7 +22,7 @@ export const Changes = component$(({ history }: { history: HistoryEntry[] }) => 
               <td>{changeText(e)}{e.held && <> <span class="tag warn">held</span></>}</td>
               <td>{e.version ? `version ${e.version}` : ''}</td>
               <td>{e.candidate ? `version ${e.candidate}` : ''}</td>
-              <td>{isBySystem(e) ? <span class="tag" title="The registry decided this by the plan">registry</span> : e.author}</td>
+              <td><By entry={e} /></td>
               <td class="wrap">
                 {e.note}
                 {e.changeSet && <span class="faint"> change set {e.changeSet}</span>}

@@ -1,13 +1,13 @@
-import { component$, useSignal, useTask$, type Signal } from '@builder.io/qwik';
+import { $, component$, useComputed$, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
-import { failureOf, type Failure } from '~/api/failure';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
+import { useLoad } from '~/live/load';
 import { Comparison } from '~/release/comparison';
-import { editionOf, type Edition } from '~/release/edition';
+import { editionOf } from '~/release/edition';
 import type { Name } from '~/script/name';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 import { Problem } from '~/ui/problem';
-import { selectionOf } from './selection';
+import { selectionOf, type Selection } from './selection';
 
 interface Props {
   name: Name;
@@ -15,30 +15,18 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Compared shows what is different between the two versions that the URL selects. */
+/** Compared shows the differences between the two versions in the URL. */
 export const Compared = component$<Props>(({ name, release, url }) => {
-  const editions = useSignal<{ before: Edition; after: Edition }>();
-  const failure = useSignal<Failure>();
   const { a, b, split } = selectionOf(url.value, release);
-
-  useTask$(({ track, cleanup }) => {
-    const chosen = track(() => selectionOf(url.value, release));
-    const abort = new AbortController();
-    cleanup(() => abort.abort());
-    const load = async () => {
-      try {
-        // The rollout is not of a version, so both are read without one.
-        const [before, after] = await Promise.all([editionOf(name, chosen.a, undefined, abort.signal), editionOf(name, chosen.b, undefined, abort.signal)]);
-        editions.value = { before, after };
-        failure.value = undefined;
-      } catch (e) {
-        if (!abort.signal.aborted) {
-          failure.value = failureOf(e);
-        }
-      }
-    };
-    void load();
-  });
+  const query = useComputed$(() => ({ name, ...selectionOf(url.value, release) }));
+  const { found: editions, failure } = useLoad(
+    query,
+    $(async ({ name, a, b }: Selection & { name: Name }, signal: AbortSignal) => {
+      // The rollout is not part of a version, so both are read without one.
+      const [before, after] = await Promise.all([editionOf(name, a, undefined, signal), editionOf(name, b, undefined, signal)]);
+      return { before, after };
+    }),
+  );
 
   return (
     <section aria-labelledby="compared" class="card">
@@ -52,7 +40,7 @@ export const Compared = component$<Props>(({ name, release, url }) => {
       </div>
       <Problem failure={failure.value} />
       {editions.value ? <Comparison before={editions.value.before} after={editions.value.after} split={split} /> : <p class="empty">Loading…</p>}
-      <p class="faint">The rollout plan belongs to the script, not to a version. A change of it stands in the list of changes as “configure” or “publish”.</p>
+      <p class="faint">The rollout plan belongs to the script, not to a version. The list below shows a change of it as “configure” or “publish”.</p>
     </section>
   );
 });

@@ -23,14 +23,14 @@ export default component$(() => {
     <>
       <Header name={name} tab="history/" status={script.value} live={live.value} />
       <Problem failure={failure.value} />
-      {release?.owner && <p class="notice">{ownerText(release.owner)} You can roll back, hold and release a hold here: that does not ask who owns it.</p>}
+      {release?.owner && <p class="notice">{ownerText(release.owner)} You can still roll back, hold and release a hold here.</p>}
       {hold && (
         <p class="notice warn">
           {hold.author} holds the script at version {String(release.active?.number)} since <Time at={hold.since} />{hold.note && `: “${hold.note}”`}. What is published does not run
           until somebody releases the hold.
         </p>
       )}
-      {record.value && !release && <p class="notice warn">The script is deleted. Its history is still here. Publish a script of this name to begin anew.</p>}
+      {record.value && !release && <p class="notice warn">The script is deleted. Its history is still here. Publish a script with this name to start again.</p>}
       {record.value ? (
         <>
           {release && <Versions name={name} release={release} history={record.value.history} url={url} />}

@@ -1,13 +1,13 @@
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 
-/** Selection is which two versions are compared. They stand in the URL. */
+/** Selection is the two versions to compare. */
 export interface Selection {
   a: bigint;
   b: bigint;
   split: boolean;
 }
 
-/** selectionOf is the newest version and the one that runs, or the one before it, if the URL says nothing else. */
+/** selectionOf reads the URL. It defaults to the newest version against the active version, or the version before. */
 export function selectionOf(url: URL | undefined, r: Release): Selection {
   const numbers = r.retained.map((v) => v.number);
   const b = chosen(url?.searchParams.get('b'), numbers) ?? numbers.at(-1) ?? 0n;

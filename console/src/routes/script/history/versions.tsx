@@ -5,7 +5,7 @@ import { hold, rollBack } from '~/release/actions';
 import { failedOf } from '~/script/header';
 import type { Name } from '~/script/name';
 import { ReleaseHold } from '~/script/menu';
-import { hrefWith } from '~/shell/href';
+import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { Time } from '~/ui/time';
@@ -18,7 +18,7 @@ interface Props {
   url: Signal<URL | undefined>;
 }
 
-/** Versions lists the retained versions: two of them can be compared, and each can run again. */
+/** Versions lists the retained versions, to compare two of them or run one again. */
 export const Versions = component$<Props>(({ name, release, history, url }) => {
   const target = useSignal(0n);
   const rolling = useSignal(false);
@@ -89,7 +89,7 @@ export const Versions = component$<Props>(({ name, release, history, url }) => {
   );
 });
 
-/** publishedIn is the change that made the version. A rollout writes others with the same number later. */
+/** publishedIn is the change that made the version. A rollout adds changes with the same number later. */
 const publishedIn = (history: HistoryEntry[], v: Version): HistoryEntry | undefined =>
   history.findLast((e) => (e.candidate || e.version) === v.number && e.change === 'publish');
 

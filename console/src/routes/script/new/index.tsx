@@ -1,7 +1,7 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
 import { create } from '@bufbuild/protobuf';
-import { bytesOf } from '~/editor/bench';
+import { bytesOf } from '~/ui/bytes';
 import { begin, type Opened } from '~/editor/open';
 import { fill, templates } from '~/editor/templates';
 import { Workbench } from '~/editor/workbench';
@@ -21,7 +21,6 @@ export default component$(() => {
   const opened = useSignal<Opened>();
   const status = useSignal<ScriptStatus>();
 
-  // eslint-disable-next-line qwik/no-use-visible-task
   useVisibleTask$(
     ({ track }) => {
       const wish = nameOf(track(() => url.value));

@@ -16,3 +16,8 @@ test('pretty writes what JSON.stringify writes, and changes nothing the second t
     assert.equal(pretty(text), text);
   }
 });
+
+test('the time grows as the size does', () => {
+  const json = `[${'{"a":[[]]},'.repeat(90_000)}1]`;
+  assert.equal(JSON.parse(pretty(json)).length, 90_001);
+});
