@@ -13,6 +13,8 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/agentd"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
+	scriptv1 "github.com/scriptorium-dev/scriptorium/proto/script/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -27,6 +29,7 @@ const marker = "onerror=window.pwned=1"
 func TestHostileText(t *testing.T) {
 	w := start(t, 2, local.WithAgents(func(c *agentd.Config) { c.Labels = map[string]string{"owner": evil} }))
 	w.publishEvil(t)
+	w.report(t, 1, lie)
 	p := w.open(t, "/")
 	for _, one := range []page{
 		{"scripts", "/?q=" + url.QueryEscape(evil), "No script matches"},
@@ -35,8 +38,9 @@ func TestHostileText(t *testing.T) {
 		{"history", "/script/history/?name=acme%2Froute&a=1&b=2", marker},
 		{"rollout", "/script/rollout/?name=acme%2Froute", marker},
 		{"fleet", "/fleet/", "agent-1"},
-		{"fleet by zone", "/fleet/?q=" + url.QueryEscape(evil), "No agent"},
+		{"fleet by zone", "/fleet/?q=" + url.QueryEscape(evil), marker},
 		{"agent", "/fleet/agent/?name=agent-1", marker},
+		{"lying agent", "/fleet/agent/?name=crowd-00000", marker},
 		{"no agent", "/fleet/agent/?name=" + url.QueryEscape(evil), marker},
 		{"events", "/fleet/events/", marker},
 		{"logs", "/logs/?tenant=acme", marker},
@@ -58,6 +62,14 @@ func TestHostileText(t *testing.T) {
 			t.Errorf("%s: the page took text for markup:\n%s", one.path, p.Text("body"))
 		}
 	}
+}
+
+// lie has an agent report the text in each field that takes any text.
+func lie(_ int, m *eventv1.Status) {
+	m.Software, m.Held = `<img src=x `+marker+`>`, evil
+	m.Labels = map[string]string{"topology.kubernetes.io/zone": evil, evil: evil}
+	m.Disk = &eventv1.Disk{Fault: evil}
+	m.Failures = []*eventv1.Failure{{Key: "releases/acme/route", Revision: 1, Error: &scriptv1.Error{Kind: "SCRIPT", Field: evil, Message: evil}}}
 }
 
 // publishEvil writes the text wherever a tenant, an author or an agent can.

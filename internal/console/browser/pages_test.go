@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
+	"github.com/scriptorium-dev/scriptorium/script"
 )
 
 // page is a page that every test of all pages looks at.
@@ -23,7 +25,14 @@ var pages = []page{
 	{"rollout", "/script/rollout/?name=acme%2Froute", "Nothing is rolled out now"},
 	{"fleet", "/fleet/", "agent-2"},
 	{"agent", "/fleet/agent/?name=agent-1", "agent-1"},
+	{"events", "/fleet/events/", "Events"},
 	{"logs", "/logs/?tenant=acme", "New lines appear here"},
+	{"values", "/values/?tenant=acme", "flags/checkout"},
+	{"value", "/values/?tenant=acme&key=flags%2Fcheckout", "new-checkout"},
+	{"tenants", "/tenants/", "acme"},
+	{"tenant", "/tenants/?tenant=acme", "Isolation"},
+	{"access", "/access/", "anonymous"},
+	{"audit", "/audit/", "acme/route"},
 }
 
 // TestAccessible: axe finds no violation of WCAG 2.2 AA on any page, in light and in dark.
@@ -90,5 +99,12 @@ func (w *world) furnish(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"route", "greet", "ab-split"} {
 		w.Publish(t, localtest.Manifest(name, `function handle(request) log.info("hello") return { upstream = "web" } end`), 2)
+	}
+	ctx, by := t.Context(), registryclient.DataWrite{Author: "ann", Note: "the summer sale"}
+	if _, _, err := w.Registry.PutValue(ctx, script.ValueKey{Tenant: "acme", Key: "flags/checkout"}, []byte(`{"new-checkout": true}`), by); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.Registry.SetTenant(ctx, "acme", &script.TenantSettings{MemoryBytes: 256 << 20}, by); err != nil {
+		t.Fatal(err)
 	}
 }
