@@ -3,36 +3,23 @@ import { Link, useNavigate } from '@builder.io/qwik-city';
 import { failureOf, text } from '~/api/failure';
 import type { PublishRequest, PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
-import { RolloutForm } from '~/manifest/rollout';
-import { SettingsForm } from '~/manifest/settings';
-import { TestsForm } from '~/manifest/tests';
-import { YamlView } from '~/manifest/yaml';
 import { PublishDialog } from '~/release/publish';
 import { scriptHref } from '~/script/name';
 import { TryPanel } from '~/try/panel';
 import { BenchContext, isNew, replace, type Bench, type View } from './bench';
-import { newsOf, story } from './changed';
+import { newsOf } from './changed';
 import { unchecked, useChecks } from './check';
 import { useKeys } from './keys';
 import { keep, forget } from './kept';
 import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
-import { Problems } from './problems';
-import { SourceView } from './source';
-import { Tabs } from './tabs';
+import { Parts } from './parts';
+import { useTheirs } from './theirs';
 
 interface Props {
   opened: Opened;
   script: Signal<ScriptStatus | undefined>;
 }
-
-const views: { id: View; title: string }[] = [
-  { id: 'source', title: 'Source' },
-  { id: 'settings', title: 'Settings' },
-  { id: 'tests', title: 'Tests' },
-  { id: 'rollout', title: 'Rollout plan' },
-  { id: 'yaml', title: 'YAML' },
-];
 
 /** Workbench edits one script. Source, settings and YAML are views of one draft, and the panel beside them tries it. */
 export const Workbench = component$<Props>(({ opened, script }) => {
@@ -52,9 +39,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const seen = useSignal<Release | undefined>(opened.release);
   const publishing = useSignal(false);
   const said = useSignal('');
-  // What somebody else did since the draft began, and the revision that was last reported.
-  const theirs = useSignal('');
-  const told = useSignal(0n);
   const run = useSignal(0);
   const navigate = useNavigate();
   const name = `${opened.base.tenant}/${opened.base.name}`;
@@ -121,32 +105,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     keep(name, { draft, base: bench.base.value, release: seen.value });
   });
 
-  // The registry reports at once what somebody else does with the script.
-  useTask$(({ track }) => {
-    const now = track(() => script.value)?.release;
-    const busy = track(() => publishing.value);
-    const { draft } = bench;
-    const news = newsOf(draft.value, seen.value, now);
-    if (!now || busy || news === 'none' || isNew(draft.value)) {
-      return;
-    }
-    if (news === 'moved') {
-      seen.value = now;
-      draft.value = { ...draft.value, baseRevision: now.revision };
-      return;
-    }
-    if (told.value === now.revision) {
-      return;
-    }
-    told.value = now.revision;
-    // Not awaited: a task that waits would hold up the page.
-    void story(seen.value, now).then(async (what) => {
-      if (!draft.value.dirty && !now.deleted) {
-        await catchUp(what);
-      }
-      theirs.value = what;
-    });
-  });
+  const theirs = useTheirs(bench, seen, script, publishing, catchUp);
 
   useVisibleTask$(
     () => {
@@ -161,7 +120,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const draft = bench.draft.value;
   const release = script.value?.release;
   const changed = release && !publishing.value && newsOf(draft, seen.value, release) === 'changed';
-  const panel = (id: View) => ({ id: `panel-${id}`, role: 'tabpanel', 'aria-labelledby': `tab-${id}`, hidden: bench.view.value !== id }) as const;
   return (
     <>
       <OwnerNotice />
@@ -178,15 +136,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         </span>
       </div>
       <div class="bench">
-        <div>
-          <Tabs label="Parts of the script" tabs={views} at={bench.view} />
-          <div {...panel('source')}><SourceView /></div>
-          <div {...panel('settings')}>{bench.view.value === 'settings' && <SettingsForm />}</div>
-          <div {...panel('tests')}>{bench.view.value === 'tests' && <TestsForm />}</div>
-          <div {...panel('rollout')}>{bench.view.value === 'rollout' && <RolloutForm />}</div>
-          <div {...panel('yaml')}>{bench.view.value === 'yaml' && <YamlView />}</div>
-          <Problems />
-        </div>
+        <Parts />
         <TryPanel run={run} />
       </div>
       <PublishDialog open={publishing} draft={draft} onPublished$={onPublished} onMerged$={onMerged} />

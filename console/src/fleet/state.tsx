@@ -17,5 +17,3 @@ export const Tags = ({ agent: a }: { agent: AgentStatus }) => {
   ].filter(Boolean);
   return wrong.length > 0 ? <>{wrong}</> : <span class="tag good">current</span>;
 };
-
-export const agentHref = (name: string): string => `/fleet/agent/?name=${encodeURIComponent(name)}`;

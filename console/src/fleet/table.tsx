@@ -2,12 +2,13 @@ import { component$ } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { AgentStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { scriptHref } from '~/script/name';
+import { agentHref } from '~/shell/query';
 import { Sorted } from '~/shell/sorted';
 import { bytes, duration } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { LongTable, rowIndex } from '~/ui/table';
 import type { Window } from '~/ui/window';
-import { agentHref, Tags } from './state';
+import { Tags } from './state';
 
 interface Props {
   url: URL | undefined;

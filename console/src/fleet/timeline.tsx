@@ -2,13 +2,13 @@ import { component$, useTask$, type QRL, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import type { Event } from '~/gen/proto/script/v1/script_pb';
 import { scriptHref } from '~/script/name';
+import { agentHref } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
 import { plain } from '~/ui/plain';
 import { LongTable, rowIndex } from '~/ui/table';
 import { Time } from '~/ui/time';
 import { useWindow } from '~/ui/window';
-import { agentHref } from './state';
 import { details, subject } from './sentence';
 
 interface Props {

@@ -1,7 +1,7 @@
 import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { scriptHref } from '~/script/name';
-import { agentHref } from '~/fleet/state';
+import { agentHref } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
 import { plain, plainLines } from '~/ui/plain';

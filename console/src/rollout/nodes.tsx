@@ -1,8 +1,7 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
 import { Link } from '@builder.io/qwik-city';
 import { RolloutState, type RolloutAgent, type WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { agentHref } from '~/fleet/state';
-import { hrefWith } from '~/shell/query';
+import { agentHref, hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Groups } from './groups';

@@ -36,3 +36,6 @@ export function sortOf(url: URL | undefined): { column: string; descending: bool
   const sort = param(url, 'sort') || 'name';
   return { column: sort.replace(/^-/, ''), descending: sort.startsWith('-') };
 }
+
+/** agentHref is the page of an agent. */
+export const agentHref = (name: string): string => hrefWith('/fleet/agent/', { name });
