@@ -1,7 +1,7 @@
 import { component$, type QRL } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { AuditEntry } from '~/gen/proto/script/v1/script_pb';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
@@ -58,12 +58,12 @@ const Row = component$<{ e: AuditEntry; at: number; show$: QRL<(e: AuditEntry) =
 /** Of links to the script, value or tenant that was written. */
 const Of = ({ e }: { e: AuditEntry }) => {
   if (e.name) {
-    return <Link prefetch={false} href={scriptHref(`${e.tenant}/${e.name}`, 'history/')}>{plain(`${e.tenant}/${e.name}`)}</Link>;
+    return <Link href={scriptHref(`${e.tenant}/${e.name}`, 'history/')}>{plain(`${e.tenant}/${e.name}`)}</Link>;
   }
   if (e.key) {
-    return <Link prefetch={false} href={hrefWith('/values/', { tenant: e.tenant, key: e.key })}>{plain(`${e.tenant}/${e.key}`)}</Link>;
+    return <Link href={hrefWith('/values/', { tenant: e.tenant, key: e.key })}>{plain(`${e.tenant}/${e.key}`)}</Link>;
   }
-  return e.tenant ? <Link prefetch={false} href={hrefWith('/tenants/', { tenant: e.tenant })}>{plain(e.tenant)}</Link> : <span class="faint">the registry</span>;
+  return e.tenant ? <Link href={hrefWith('/tenants/', { tenant: e.tenant })}>{plain(e.tenant)}</Link> : <span class="faint">the registry</span>;
 };
 
 const Whole = ({ e }: { e: AuditEntry }) => (

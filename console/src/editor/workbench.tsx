@@ -1,10 +1,11 @@
 import { $, component$, useContextProvider, useSignal, useTask$, useVisibleTask$, type Signal } from '@builder.io/qwik';
-import { Link, useNavigate } from '@builder.io/qwik-city';
+import { useNavigate } from '@builder.io/qwik-city';
 import { failureOf, text } from '~/api/failure';
 import type { PublishRequest, PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { PublishDialog } from '~/release/publish';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { TryPanel } from '~/try/panel';
 import { BenchContext, isNew, replace, type Bench, type View } from './bench';
 import { newsOf } from './changed';

@@ -1,7 +1,7 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { AgentStatus, ScriptFailure } from '~/gen/proto/registry/v1/registry_pb';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { bytes, count, duration } from '~/ui/number';
 import { plain, plainLines } from '~/ui/plain';
 import { adviceOf } from './next';
@@ -54,7 +54,7 @@ export const Facts = ({ agent: a, head }: { agent: AgentStatus; head: bigint }) 
 const Labels = ({ labels }: { labels: Record<string, string> }) => {
   const all = Object.entries(labels).sort();
   return all.length > 0 ? (
-    <span class="tags wrap">{all.map(([k, v]) => <Link key={k} prefetch={false} class="tag" href={`/fleet/?q=${encodeURIComponent(`${k}=${v}`)}`}>{plain(`${k}=${v}`)}</Link>)}</span>
+    <span class="tags wrap">{all.map(([k, v]) => <Link key={k} class="tag" href={`/fleet/?q=${encodeURIComponent(`${k}=${v}`)}`}>{plain(`${k}=${v}`)}</Link>)}</span>
   ) : (
     <span class="faint">none</span>
   );
@@ -96,7 +96,7 @@ const Failed = ({ f }: { f: ScriptFailure }) => {
   const name = `${f.tenant}/${f.name}`;
   return (
     <tr>
-      <td><Link prefetch={false} href={scriptHref(name)}>{plain(name)}</Link></td>
+      <td><Link href={scriptHref(name)}>{plain(name)}</Link></td>
       <td>{line > 0 ? `${line}${f.error?.column ? `:${f.error.column}` : ''}` : ''}</td>
       <td>{plain(f.error?.kind ?? '')}</td>
       <td class="wrap">{f.error?.field && <code>{plain(f.error.field)}: </code>}{plainLines(f.error?.message ?? '')}</td>

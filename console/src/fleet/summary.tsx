@@ -1,9 +1,9 @@
 import { $, component$, useSignal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { AgentState } from '~/gen/proto/registry/v1/registry_pb';
 import type { Freeze } from '~/gen/proto/script/v1/script_pb';
 import { usePoll } from '~/live/poll';
+import { Link } from '~/shell/link';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Time } from '~/ui/time';

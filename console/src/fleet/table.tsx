@@ -1,7 +1,7 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { AgentStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { agentHref } from '~/shell/query';
 import { Sorted } from '~/shell/sorted';
 import { bytes, duration } from '~/ui/number';
@@ -46,7 +46,7 @@ const Row = ({ agent: a, at }: { agent: AgentStatus; at: number }) => {
   const labels = Object.entries(a.labels).map(([k, v]) => `${k}=${v}`);
   return (
     <tr key={a.agent} aria-rowindex={rowIndex(at)}>
-      <td><Link prefetch={false} href={agentHref(a.agent)}>{plain(a.agent)}</Link></td>
+      <td><Link href={agentHref(a.agent)}>{plain(a.agent)}</Link></td>
       <td class="tags"><Tags agent={a} /></td>
       <td class="spare">{plain(a.software)}</td>
       <td class="number">{String(a.activatedRevision)}{a.behind > 0 && <span class="warn"> {duration(a.lag)} late</span>}</td>
@@ -66,7 +66,7 @@ const FirstFailure = ({ agent: { failures } }: { agent: AgentStatus }) => {
   const line = f.error?.line ?? 0;
   return (
     <span class="clip" title={plain(f.error?.message ?? '')}>
-      <Link prefetch={false} href={scriptHref(`${f.tenant}/${f.name}`)}>{plain(`${f.tenant}/${f.name}`)}{line > 0 && `:${line}`}</Link> <span class="faint">{plain(f.error?.message ?? '')}</span>
+      <Link href={scriptHref(`${f.tenant}/${f.name}`)}>{plain(`${f.tenant}/${f.name}`)}{line > 0 && `:${line}`}</Link> <span class="faint">{plain(f.error?.message ?? '')}</span>
     </span>
   );
 };

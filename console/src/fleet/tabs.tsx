@@ -1,4 +1,4 @@
-import { Link } from '@builder.io/qwik-city';
+import { Link } from '~/shell/link';
 
 /** Tabs are the pages of the fleet. */
 export const Tabs = ({ at }: { at: 'agents' | 'events' }) => (

@@ -1,7 +1,7 @@
 import { component$, useTask$, type QRL, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { Event } from '~/gen/proto/script/v1/script_pb';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { agentHref } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
@@ -47,7 +47,7 @@ const Row = component$<{ e: Event; at: number; show$: QRL<(e: Event) => void> }>
   <tr aria-rowindex={rowIndex(at)}>
     <td><Time at={e.time} /></td>
     <td><span class={['tag', tone(e)]}>{plain(e.type)}</span> {plain(e.event)}</td>
-    <td>{e.name ? <Link prefetch={false} href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>
+    <td>{e.name ? <Link href={scriptHref(subject(e), 'history/')}>{plain(subject(e))}</Link> : plain(subject(e))}</td>
     <td><button type="button" class="link clip" onClick$={() => show$(e)}>{details(e) || 'Details'}</button></td>
     <td>{plain(e.author)}</td>
   </tr>
@@ -73,7 +73,7 @@ const Facts = ({ e }: { e: Event }) => (
 
 const Subjects = ({ e }: { e: Event }) =>
   e.type === 'agent' || e.type === 'drift' ? (
-    <ul class="bare">{e.subjects.map((s) => <li key={s}><Link prefetch={false} href={agentHref(s)}>{plain(s)}</Link></li>)}</ul>
+    <ul class="bare">{e.subjects.map((s) => <li key={s}><Link href={agentHref(s)}>{plain(s)}</Link></li>)}</ul>
   ) : (
     <>{e.subjects.map(plain).join(', ')}</>
   );

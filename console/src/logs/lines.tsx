@@ -1,6 +1,6 @@
 import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { agentHref } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
@@ -79,8 +79,8 @@ const Whole = ({ l: { agent, line } }: { l: Line }) => {
       <dl class="facts">
         <dt>Time</dt><dd><Time at={line.time} /> <span class="faint">{new Date(milliseconds(line.time) ?? 0).toISOString()}</span></dd>
         <dt>Level</dt><dd>{plain(line.level)}</dd>
-        <dt>Script</dt><dd><Link prefetch={false} href={scriptHref(name)}>{plain(name)}</Link> version {String(line.version)}</dd>
-        <dt>Agent</dt><dd><Link prefetch={false} href={agentHref(agent)}>{plain(agent)}</Link></dd>
+        <dt>Script</dt><dd><Link href={scriptHref(name)}>{plain(name)}</Link> version {String(line.version)}</dd>
+        <dt>Agent</dt><dd><Link href={agentHref(agent)}>{plain(agent)}</Link></dd>
         {line.traceId && <><dt>Trace</dt><dd class="mono">{plain(line.traceId)}</dd></>}
       </dl>
     </>

@@ -1,6 +1,6 @@
 import { component$, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { RolloutGroup, WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { states } from './watch';

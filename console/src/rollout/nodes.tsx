@@ -1,6 +1,6 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { RolloutState, type RolloutAgent, type WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
+import { Link } from '~/shell/link';
 import { agentHref, hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
@@ -46,7 +46,7 @@ export const Nodes = component$<Props>(({ message, url }) => {
 const Lost = ({ agents }: { agents: string[] }) => (
   <p class="warn">
     ! Lost since the attempt began:{' '}
-    {agents.slice(0, 10).map((a, i) => <span key={a}>{i > 0 && ', '}<Link href={agentHref(a)} prefetch={false}>{plain(a)}</Link></span>)}
+    {agents.slice(0, 10).map((a, i) => <span key={a}>{i > 0 && ', '}<Link href={agentHref(a)}>{plain(a)}</Link></span>)}
     {agents.length > 10 && ` and ${agents.length - 10} more`}
   </p>
 );
@@ -112,7 +112,7 @@ const Cells = component$<Props>(({ message: m, url }) => {
 
 const Details = ({ agent: a, by }: { agent: RolloutAgent; by: string }) => (
   <dl class="facts">
-    <dt>Agent</dt><dd><Link href={agentHref(a.agent)} prefetch={false}>{plain(a.agent)}</Link> {by && a.group && <span class="faint">{by}={a.group}</span>}</dd>
+    <dt>Agent</dt><dd><Link href={agentHref(a.agent)}>{plain(a.agent)}</Link> {by && a.group && <span class="faint">{by}={a.group}</span>}</dd>
     <dt>State</dt><dd>{stateOf(a.state).title}</dd>
     {a.error && <><dt>Why</dt><dd class="bad">{faultText(a.error)}</dd></>}
     {a.why && <><dt>Waits for</dt><dd>{a.why}</dd></>}

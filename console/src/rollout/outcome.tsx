@@ -1,8 +1,8 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { failedOf } from '~/script/header';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { Time } from '~/ui/time';
 import { Controls } from './controls';
 

@@ -1,5 +1,5 @@
 import { $, component$ } from '@builder.io/qwik';
-import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { type DocumentHead } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { Freshness } from '~/live/freshness';
 import { useRows, type Range } from '~/live/rows';
@@ -7,6 +7,7 @@ import { filterOf, isFiltered, stateChoices } from '~/scripts/filter';
 import { useHealth } from '~/scripts/health';
 import { ScriptTable } from '~/scripts/table';
 import { ChoiceFilter, TextFilter } from '~/shell/filters';
+import { Link } from '~/shell/link';
 import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { count } from '~/ui/number';
@@ -36,7 +37,7 @@ export default component$(() => {
         <h1>Scripts</h1>
         {total !== undefined && <span class="faint">{count(total)}</span>}
         <Freshness live={live.value} />
-        <div class="end"><Link class="button primary" href="/script/new/" prefetch={false}>New script</Link></div>
+        <div class="end"><Link class="button primary" href="/script/new/">New script</Link></div>
       </div>
       <search class="tools">
         <TextFilter label="Search" name="q" value={param(at, 'q')} placeholder="acme route" />
@@ -54,12 +55,12 @@ const Empty = ({ filtered }: { filtered: boolean }) =>
   filtered ? (
     <div class="card empty">
       <h2>No script matches</h2>
-      <p><Link href="/" prefetch={false}>Show all scripts</Link></p>
+      <p><Link href="/">Show all scripts</Link></p>
     </div>
   ) : (
     <div class="card empty">
       <h2>There are no scripts yet</h2>
-      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/" prefetch={false}>Write one here</Link>, or make a folder of files and publish it:</p>
+      <p>A script is a small program that runs on every node, beside the gateway. <Link href="/script/new/">Write one here</Link>, or make a folder of files and publish it:</p>
       <pre>{`scriptctl init shop --tenant acme\nscriptctl publish shop/route.yaml`}</pre>
     </div>
   );

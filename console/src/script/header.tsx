@@ -1,8 +1,8 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Live } from '~/live/follow';
 import { Freshness } from '~/live/freshness';
+import { Link } from '~/shell/link';
 import { Menu } from './menu';
 import { scriptHref, type Name } from './name';
 

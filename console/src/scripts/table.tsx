@@ -1,8 +1,8 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { Candidacy } from '~/script/header';
 import { scriptHref } from '~/script/name';
+import { Link } from '~/shell/link';
 import { Sorted } from '~/shell/sorted';
 import { duration, rate } from '~/ui/number';
 import { Sparkline } from '~/ui/sparkline';
@@ -55,7 +55,7 @@ const Row = ({ script, health, at }: { script: ScriptStatus; health: Health | un
   const now = health?.now;
   return (
     <tr key={name} aria-rowindex={rowIndex(at)}>
-      <td class="name"><Link href={scriptHref(name)} prefetch={false}>{name}</Link></td>
+      <td class="name"><Link href={scriptHref(name)}>{name}</Link></td>
       <td class="spare">{r?.settings?.trigger?.event}</td>
       <td class="number">{r?.active ? String(r.active.number) : ''}</td>
       <td><Candidacy status={script} /></td>

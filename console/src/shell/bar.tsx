@@ -1,7 +1,7 @@
 import { $, component$, useSignal, useVisibleTask$, type QRL } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { goToSignIn } from '~/api/client';
 import { session, signOut } from '~/api/session';
+import { Link } from './link';
 
 /** Bar is at the top of each page. */
 export const Bar = component$(({ openPalette$ }: { openPalette$: QRL<() => void> }) => {

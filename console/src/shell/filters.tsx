@@ -13,7 +13,7 @@ interface TextProps {
   size?: number;
 }
 
-const typing = 200;
+const typing = 50;
 
 /** TextFilter is a field for a parameter of the URL. The URL follows a moment after typing. */
 export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size = 20 }) => {

@@ -1,5 +1,6 @@
 import { component$ } from '@builder.io/qwik';
-import { Link, useLocation } from '@builder.io/qwik-city';
+import { useLocation } from '@builder.io/qwik-city';
+import { Link } from './link';
 import { pages } from './pages';
 
 export const Nav = component$(() => {

@@ -11,7 +11,7 @@ interface Entry {
   kind: string;
 }
 
-const typing = 120;
+const typing = 50;
 
 /** Palette goes to a page or a script by its name, without the mouse. */
 export const Palette = component$(({ open }: { open: Signal<boolean> }) => {

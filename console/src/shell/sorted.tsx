@@ -1,4 +1,4 @@
-import { Link } from '@builder.io/qwik-city';
+import { Link } from './link';
 import { hrefWith, sortOf } from './query';
 
 interface Props {
@@ -18,7 +18,7 @@ export const Sorted = ({ url, by, title, number, spare }: Props) => {
   const next = !here ? by : descending ? own : `-${own}`;
   return (
     <th scope="col" class={{ number, spare }} aria-sort={here ? (descending ? 'descending' : 'ascending') : undefined}>
-      {url ? <Link href={hrefWith(url, { sort: next === 'name' ? undefined : next })} replaceState scroll={false} prefetch={false}>{title}</Link> : title}
+      {url ? <Link href={hrefWith(url, { sort: next === 'name' ? undefined : next })} replaceState scroll={false}>{title}</Link> : title}
     </th>
   );
 };

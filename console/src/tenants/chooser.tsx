@@ -11,7 +11,7 @@ interface Props {
   clears?: string[];
 }
 
-const typing = 120;
+const typing = 50;
 
 /** TenantChooser suggests tenants, and takes any name. Its value is the parameter tenant of the URL. */
 export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] }) => {

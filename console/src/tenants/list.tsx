@@ -1,8 +1,8 @@
 import { $, component$, useSignal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import type { Tenant } from '~/gen/proto/script/v1/script_pb';
 import { usePages, type Listed } from '~/live/pages';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
@@ -70,7 +70,7 @@ const Row = ({ t, at }: { t: Tenant; at: number }) => {
   const of = (text: string | undefined) => text || <span class="faint">default</span>;
   return (
     <tr key={t.name} aria-rowindex={rowIndex(at)}>
-      <td><Link prefetch={false} href={hrefWith('/tenants/', { tenant: t.name })}>{plain(t.name)}</Link></td>
+      <td><Link href={hrefWith('/tenants/', { tenant: t.name })}>{plain(t.name)}</Link></td>
       <td>{d.isolation === 'process' ? <span class="tag accent">process</span> : 'shared'}{d.audit === 'strict' && <> <span class="tag">strict audit</span></>}</td>
       <td class="number">{of(d.cpu)}</td>
       <td class="number">{of(d.memoryBytes)}</td>

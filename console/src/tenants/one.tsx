@@ -1,9 +1,9 @@
 import { $, component$, useComputed$, useSignal, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { caller } from '~/api/caller';
 import type { Tenant } from '~/gen/proto/script/v1/script_pb';
 import { useLoad } from '~/live/load';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { plain } from '~/ui/plain';
@@ -35,14 +35,14 @@ export const OneTenant = component$<{ name: string; url: Signal<URL | undefined>
   const set = t !== undefined && t.revision > 0n && !t.deleted;
   return (
     <>
-      <p><Link href="/tenants/" prefetch={false}>← All tenants</Link></p>
+      <p><Link href="/tenants/">← All tenants</Link></p>
       <div class="head">
         <h2>{plain(name)}</h2>
         {t && !set && <span class="tag">the defaults hold</span>}
         <div class="end">
-          <Link class="button" prefetch={false} href={hrefWith('/', { tenant: name })}>Scripts</Link>
-          <Link class="button" prefetch={false} href={hrefWith('/values/', { tenant: name })}>Values</Link>
-          <Link class="button" prefetch={false} href={hrefWith('/audit/', { tenant: name })}>Audit</Link>
+          <Link class="button" href={hrefWith('/', { tenant: name })}>Scripts</Link>
+          <Link class="button" href={hrefWith('/values/', { tenant: name })}>Values</Link>
+          <Link class="button" href={hrefWith('/audit/', { tenant: name })}>Audit</Link>
           {t && !editing.value && <button type="button" class="primary" onClick$={() => { editing.value = true; }}>Edit</button>}
           {set && !editing.value && <button type="button" onClick$={() => { resetting.value = true; }}>Back to defaults…</button>}
         </div>

@@ -1,8 +1,8 @@
 import { component$ } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { Unreadable } from '~/gen/proto/registry/v1/registry_pb';
 import type { Value } from '~/gen/proto/script/v1/script_pb';
 import type { Listed } from '~/live/pages';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { bytes, count } from '~/ui/number';
 import { plain } from '~/ui/plain';
@@ -37,7 +37,7 @@ export const ValueTable = component$<{ list: Values | undefined; seen: Window }>
 
 const Row = ({ v, at }: { v: Value; at: number }) => (
   <tr key={v.key} aria-rowindex={rowIndex(at)}>
-    <td class="mono"><Link prefetch={false} href={hrefWith('/values/', { tenant: v.tenant, key: v.key })}>{v.key}</Link></td>
+    <td class="mono"><Link href={hrefWith('/values/', { tenant: v.tenant, key: v.key })}>{v.key}</Link></td>
     <td class="number">{v.version > 0n ? String(v.version) : ''}</td>
     <td class="number">{bytes(v.size)}</td>
     <td class="spare">{plain(v.author)}</td>

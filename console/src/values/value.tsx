@@ -1,8 +1,8 @@
 import { $, component$, useComputed$, useSignal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { failureOf } from '~/api/failure';
 import { useLoad } from '~/live/load';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
@@ -56,7 +56,7 @@ export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, 
   const gone = last !== undefined && last.version === 0n;
   return (
     <>
-      <p><Link href={hrefWith('/values/', { tenant })} prefetch={false}>← Values of {tenant}</Link></p>
+      <p><Link href={hrefWith('/values/', { tenant })}>← Values of {tenant}</Link></p>
       <div class="head">
         <h2 class="mono">{plain(name)}</h2>
         {gone && <span class="tag bad">deleted</span>}

@@ -28,7 +28,7 @@ var pages = []page{
 	{"events", "/fleet/events/", "Events"},
 	{"logs", "/logs/?tenant=acme", "New lines appear here"},
 	{"values", "/values/?tenant=acme", "flags/checkout"},
-	{"value", "/values/?tenant=acme&key=flags%2Fcheckout", "new-checkout"},
+	{"value", "/values/?tenant=acme&key=flags%2Fcheckout", "the summer sale"},
 	{"tenants", "/tenants/", "acme"},
 	{"tenant", "/tenants/?tenant=acme", "Isolation"},
 	{"access", "/access/", "anonymous"},

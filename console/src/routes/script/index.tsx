@@ -1,5 +1,5 @@
 import { component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
-import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { type DocumentHead } from '@builder.io/qwik-city';
 import { failureOf, type Failure } from '~/api/failure';
 import { keptDraft } from '~/editor/kept';
 import { open, type Opened } from '~/editor/open';
@@ -7,6 +7,7 @@ import { Workbench } from '~/editor/workbench';
 import { Header } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useStatus } from '~/script/status';
+import { Link } from '~/shell/link';
 import { useUrl } from '~/shell/url';
 import { Problem } from '~/ui/problem';
 

@@ -1,5 +1,5 @@
 import { $, component$, useComputed$, useSignal } from '@builder.io/qwik';
-import { Link, type DocumentHead } from '@builder.io/qwik-city';
+import { type DocumentHead } from '@builder.io/qwik-city';
 import { registry } from '~/api/client';
 import { useEvents, type EventFilter } from '~/fleet/events';
 import { Advices, Facts, Failures } from '~/fleet/node';
@@ -7,6 +7,7 @@ import { Tags } from '~/fleet/state';
 import { EventTable } from '~/fleet/timeline';
 import { Freshness } from '~/live/freshness';
 import { usePoll } from '~/live/poll';
+import { Link } from '~/shell/link';
 import { param } from '~/shell/query';
 import { useUrl } from '~/shell/url';
 import { plain } from '~/ui/plain';

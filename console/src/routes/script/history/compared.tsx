@@ -1,10 +1,10 @@
 import { $, component$, useComputed$, type Signal } from '@builder.io/qwik';
-import { Link } from '@builder.io/qwik-city';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { useLoad } from '~/live/load';
 import { Comparison } from '~/release/comparison';
 import { editionOf } from '~/release/edition';
 import type { Name } from '~/script/name';
+import { Link } from '~/shell/link';
 import { hrefWith } from '~/shell/query';
 import { Problem } from '~/ui/problem';
 import { selectionOf, type Selection } from './selection';
