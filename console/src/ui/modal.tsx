@@ -16,9 +16,13 @@ export const Modal = component$(({ open, title, wide }: { open: Signal<boolean>;
       element.close();
     }
   });
+  // The event comes a moment after the dialog closed. Somebody may have opened it again meanwhile.
+  const onClose = $((_: Event, element: HTMLDialogElement) => {
+    open.value &&= element.open;
+  });
 
   return (
-    <dialog ref={dialog} class={{ modal: true, wide }} aria-label={title} onClose$={$(() => (open.value = false))}>
+    <dialog ref={dialog} class={{ modal: true, wide }} aria-label={title} onClose$={onClose}>
       <header>
         <h2>{title}</h2>
         <button type="button" class="plain" aria-label="Close" onClick$={() => (open.value = false)}>✕</button>

@@ -2,6 +2,8 @@ package browser_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,89 +26,111 @@ const router = `function handle(request)
   return { upstream = "web" }
 end`
 
-// TestStory is the tutorial of docs/tutorial-console.md: a person writes a script, sees the error, tries it, publishes it with
-// a test, watches a rollout fail and why, and rolls back.
+// TestStory does what docs/tutorial-console.md says, and takes its pictures.
 func TestStory(t *testing.T) {
 	w := start(t, 3)
 	p := w.open(t, "/")
 	p.See("There are no scripts yet")
+	w.writeScript(t, p)
+	tryScript(t, p)
 
-	// Write.
+	// Publish it.
+	p.Press("s", chromedp.ModifierCtrl)
+	p.See("✓ The registry accepts it.")
+	shoot(t, p, "publish")
+	p.Fill("What changes, and why?", "The API has a service of its own")
+	p.Click("button", "Publish")
+	p.Wait("the page of the script", "location.pathname + location.search === '/script/?name=acme%2Froute'")
+	p.See("Version 1.")
+	w.live(t, "route", 1)
+
+	// A change that its test stops.
+	p.Click("tab", "Settings")
+	p.Replace("Config, in JSON", `{"routes": [{"prefix": "/api", "upstream": "api-v2"}], "default": "web"}`)
+	p.Click("tab", "Rollout plan")
+	p.Click("button", "Add a step")
+	publishDraft(p, "The new service")
+	p.See("Version 2 is published.")
+	p.Click("link", "Rollout")
+	p.See("Version 2 was given up")
+	p.See("the API has its own service")
+	shoot(t, p, "rollout-failed")
+
+	// The test follows, and the rollout goes on when somebody says so.
+	p.Click("link", "Edit")
+	p.See("Version 2.")
+	p.Click("tab", "Tests")
+	p.Fill("Expected result, in JSON", `{"upstream": "api-v2"}`)
+	p.Click("tab", "Source")
+	publishDraft(p, "The test expects the new service")
+	p.See("Version 3 is published.")
+	p.Click("link", "Rollout")
+	p.See("Version 3 is on its way")
+	p.See("acme/route") // the picture has the step
+	shoot(t, p, "rollout")
+	p.Click("button", "Promote…")
+	p.Fill("Reason", "The service is ready")
+	p.Click("button", "Promote")
+	p.See("Nothing is rolled out now")
+	w.live(t, "route", 3)
+
+	// And back.
+	p.Click("link", "History")
+	p.See("Versions") // the page before has the same menu and the same reasons
+	p.See("The service is ready")
+	shoot(t, p, "history")
+	p.Click("button", "Actions")
+	p.See("Delete…")
+	p.Click("button", "Roll back…")
+	p.See("The version that was live before version 3")
+	p.Fill("Reason", "The service is down")
+	p.Click("button", "Roll back")
+	p.See("held")
+	w.live(t, "route", 1)
+}
+
+// writeScript begins a script with a template, and makes a mistake.
+func (w *world) writeScript(t *testing.T, p *browser.Page) {
+	t.Helper()
+	template, err := os.ReadFile(filepath.FromSlash("../../scaffold/files/decision/route.lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := strings.TrimSpace(string(template))
 	p.Click("link", "New script")
 	p.See("Begin with")
 	p.Fill("Tenant", "acme")
 	p.Fill("Name", "route")
 	p.Click("button", "Write it")
 	p.See("A new script. It is not published yet.")
-	p.Replace("Source of acme/route", strings.TrimSuffix(router, "end"))
+	p.Replace("Source of acme/route", strings.TrimSuffix(source, "end"))
 	p.See("The registry finds one problem")
-	p.See("Line 8")
+	p.See("the script ends, but the 'function'")
 	shoot(t, p, "error")
-	p.Replace("Source of acme/route", router)
+	p.Replace("Source of acme/route", source)
 	p.See("The registry finds no problem.")
+}
 
-	// Try.
-	p.Fill("Path", "/about")
+// tryScript runs the draft on an agent, and makes a test of the result.
+func tryScript(t *testing.T, p *browser.Page) {
+	t.Helper()
+	p.Fill("Path", "/api/cart")
 	p.Click("button", "Run")
-	p.See(`"upstream": "web"`)
-	p.Fill("Name of the test", "everything goes to the web pool")
+	p.See(`"upstream": "api"`)
+	p.Fill("Name of the test", "the API has its own service")
 	p.Click("button", "Save as test")
 	p.See("is among the tests of the draft")
 	p.Click("button", "Run the test")
 	p.See("All 1 tests passed.")
 	shoot(t, p, "try")
+}
 
-	// Publish.
-	p.Press("s", chromedp.ModifierCtrl)
-	p.See("✓ The registry accepts it.")
-	p.Fill("What changes, and why?", "One pool for all")
-	p.Click("button", "Publish")
-	p.Wait("the page of the script", "location.pathname + location.search === '/script/?name=acme%2Froute'")
-	p.See("Version 1.")
-	w.live(t, "route", 1)
-
-	// A rollout that fails: the test of version 1 does not fit any more.
-	p.Replace("Source of acme/route", strings.ReplaceAll(router, `"web"`, `"web-2"`))
-	p.Click("tab", "Rollout plan")
-	p.Click("button", "Add a step")
+// publishDraft publishes the draft on the page.
+func publishDraft(p *browser.Page, note string) {
 	p.Click("button", "Publish…")
 	p.See("✓ The registry accepts it.")
-	shoot(t, p, "publish")
-	p.Fill("What changes, and why?", "The new web pool")
+	p.Fill("What changes, and why?", note)
 	p.Click("button", "Publish")
-	p.See("Version 2 is published.")
-	p.Click("link", "Rollout")
-	p.See("Version 2 was given up")
-	p.See("everything goes to the web pool")
-	shoot(t, p, "rollout-failed")
-
-	// And one that succeeds, until somebody rolls back.
-	p.Click("link", "Edit")
-	p.See("Version 2.")
-	p.Replace("Source of acme/route", router+"\n-- as before")
-	p.Click("button", "Publish…")
-	p.Fill("What changes, and why?", "The old web pool")
-	p.Click("button", "Publish")
-	p.See("Version 3 is published.")
-	p.Click("link", "Rollout")
-	p.See("Version 3 is on its way")
-	p.Click("button", "Promote…")
-	p.Fill("Reason", "It is only a comment")
-	p.Click("button", "Promote")
-	p.See("Nothing is rolled out now")
-	w.live(t, "route", 3)
-	p.Click("link", "History")
-	p.See("Versions") // the page before has the same menu and the same reasons
-	p.See("It is only a comment")
-	shoot(t, p, "history")
-	p.Click("button", "Actions")
-	p.See("Delete…")
-	p.Click("button", "Roll back…")
-	p.See("The version that was live before version 3")
-	p.Fill("Reason", "Customers complain")
-	p.Click("button", "Roll back")
-	p.See("held")
-	w.live(t, "route", 1)
 }
 
 // TestTwoTabs: what somebody else published in between is not overwritten.
@@ -121,9 +145,7 @@ func TestTwoTabs(t *testing.T) {
 	mine.See("with changes that are not published")
 
 	theirs.Replace("Source of acme/route", router+"\n-- theirs\n")
-	theirs.Click("button", "Publish…")
-	theirs.Fill("What changes, and why?", "A comment at the end")
-	theirs.Click("button", "Publish")
+	publishDraft(theirs, "A comment at the end")
 	theirs.See("Version 2 is published.")
 
 	mine.See("acme/route changed: version 2 by anonymous.")
@@ -132,10 +154,7 @@ func TestTwoTabs(t *testing.T) {
 	mine.See("The changes do not overlap: both are taken.")
 	shoot(t, mine, "conflict")
 	mine.Click("button", "Continue")
-	mine.Click("button", "Publish…")
-	mine.See("✓ The registry accepts it.")
-	mine.Fill("What changes, and why?", "A comment at the beginning")
-	mine.Click("button", "Publish")
+	publishDraft(mine, "A comment at the beginning")
 	mine.See("Version 3 is published.")
 	if got, want := w.source(t, "route"), "-- mine\n"+router+"\n-- theirs\n"; got != want {
 		t.Errorf("version 3 is\n%s\nwant\n%s", got, want)
@@ -161,10 +180,7 @@ func TestRegistryRestarts(t *testing.T) {
 	}
 	p.See("Live")
 	p.Forgive() // calls while the registry was away
-	p.Click("button", "Publish…")
-	p.See("✓ The registry accepts it.")
-	p.Fill("What changes, and why?", "A comment")
-	p.Click("button", "Publish")
+	publishDraft(p, "A comment")
 	p.See("Version 2 is published.")
 	if got, want := w.source(t, "route"), "-- mine\n"+router; got != want {
 		t.Errorf("version 2 is\n%s\nwant\n%s", got, want)
