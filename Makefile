@@ -52,16 +52,20 @@ demo-modules:
 .PHONY: build
 build: $(COMMANDS:%=bin/%) bin/$(PLUGIN) ## Build all commands into bin/
 
+# The page of the console that `make console` builds last. Programs that people get have it; tests do without.
+CONSOLE := console/dist/app/index.html.gz
+
 DISTS := $(addprefix dist/,$(subst $(comma), ,$(PLATFORMS)))
 
 .PHONY: dist
 dist: $(DISTS) ## Build all commands for PLATFORMS into dist/, static
 
-# Each is checked to start where there is nothing but itself.
+# Each is checked to start where there is nothing but itself, and those that serve the console to have its files.
 .PHONY: $(DISTS)
-$(DISTS): dist/%:
+$(DISTS): dist/%: $(CONSOLE)
 	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -ldflags '-s -w $(LDFLAGS)' -o $@/ $(COMMANDS:%=./cmd/%)
 	go run ./deploy/docker/static $* $(COMMANDS:%=$@/%)
+	go run ./deploy/docker/static -has $(CONSOLE) $* $@/scriptorium $@/registryd
 	ln -sf scriptctl $@/$(PLUGIN)
 
 IMAGES := registryd agentd operator scriptorium-krm
@@ -70,7 +74,7 @@ IMAGES := registryd agentd operator scriptorium-krm
 images: $(IMAGES:%=image-%) ## Build the container images for PLATFORMS (docker buildx): NAMES, TAG, OUTPUT
 
 .PHONY: $(IMAGES:%=image-%)
-$(IMAGES:%=image-%): image-%:
+$(IMAGES:%=image-%): image-%: $(CONSOLE)
 	@mkdir -p dist
 	docker buildx build --file deploy/docker/Dockerfile --target $* --platform '$(PLATFORMS)' \
 		--build-arg VERSION='$(or $(VERSION),devel)' --build-arg REVISION="$$(git rev-parse HEAD)" \
@@ -127,6 +131,10 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 	out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
 	CGO_ENABLED=0 go -C gateways/manifests build -o "$$out/egctl" github.com/envoyproxy/gateway/cmd/egctl && \
 	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
+
+$(CONSOLE): $(shell find console -path console/dist -prune -o -path console/node_modules -prune -o -path console/src/gen -prune -o -type f -print) \
+		$(wildcard proto/registry/v1/*.proto proto/script/v1/*.proto proto/event/v1/*.proto proto/console/v1/*.proto)
+	$(MAKE) --no-print-directory console
 
 .PHONY: console
 console: console/node_modules bin/buf ## Build the files of the console into console/dist/app (needs Node.js and npm)

@@ -160,9 +160,8 @@ func (r *Registry) attempt(ctx context.Context, a writeRequest, fingerprint Fing
 func (r *Registry) decide(a writeRequest, b basis) (decision, error) {
 	cur, spec := recorded(b.release)
 	b.release = cur
-	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
-		return decision{}, script.Errorf(script.Conflict, "expected_revision",
-			"%s is at revision %d, not %d: read it again and decide again", a.Name, cur.Revision, a.ExpectedRevision)
+	if err := meet(a.ExpectedRevision, cur.Revision, live(cur), a.Name.String(), "read it again and decide again"); err != nil {
+		return decision{}, err
 	}
 	forced, err := a.passOwner(cur)
 	if err != nil {

@@ -14,7 +14,7 @@ type Write struct {
 	Author string // who asks for it; required, at most MaxAuthorBytes
 	Note   string // at most MaxNoteBytes
 	// ExpectedRevision, if not 0, is the revision that the release must still
-	// have; the write is a Conflict otherwise.
+	// have; the write is a Conflict otherwise. With script.Absent there must be no such script, or a deleted one.
 	ExpectedRevision script.Revision
 
 	// By is who asks. The write is Denied unless it has the roles that the change

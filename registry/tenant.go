@@ -14,7 +14,7 @@ type SetTenant struct {
 	Tenant   string
 	Settings *script.TenantSettings // nil takes them away
 	Author   string                 // as in Write
-	// ExpectedRevision, if not 0, is the revision that the settings must still have.
+	// ExpectedRevision, if not 0, is the revision that the settings must still have; script.Absent: there must be none.
 	ExpectedRevision script.Revision
 	By               access.Identity
 }
@@ -72,8 +72,8 @@ func (a tenantRequest) validate() error {
 	if err := validateAuthor(a.Author, a.note); err != nil {
 		return err
 	}
-	if a.ExpectedRevision < 0 {
-		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.ExpectedRevision)
+	if err := validateExpected(a.ExpectedRevision); err != nil {
+		return err
 	}
 	if err := a.By.Check(access.Admin, a.Tenant); err != nil {
 		return err
@@ -88,11 +88,10 @@ func (a tenantRequest) validate() error {
 // the one that was there.
 func decideTenant(data DataUsage, a tenantRequest, now time.Time) (c TenantCommit, changed bool, err error) {
 	cur, lost := data.Tenant, data.UnreadableTenant != nil
-	if a.ExpectedRevision != 0 && a.ExpectedRevision != cur.Revision {
-		return c, false, script.Errorf(script.Conflict, "expected_revision",
-			"the settings of %s are at revision %d, not %d: read them again and decide again", a.Tenant, cur.Revision, a.ExpectedRevision)
-	}
 	isLive := cur.Revision != 0 && !cur.Deleted
+	if err := meet(a.ExpectedRevision, cur.Revision, isLive, "the tenant "+a.Tenant, "read it again and decide again"); err != nil {
+		return c, false, err
+	}
 	next := script.Tenant{Name: a.Tenant, Author: Attribution(a.By, a.Author), ChangedAt: now}
 	if a.Settings != nil {
 		next.Settings = *a.Settings

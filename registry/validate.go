@@ -29,13 +29,32 @@ func (w Write) validate() error {
 	if err := validateAuthor(w.Author, w.Note); err != nil {
 		return err
 	}
-	if w.ExpectedRevision < 0 {
-		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", w.ExpectedRevision)
+	if err := validateExpected(w.ExpectedRevision); err != nil {
+		return err
 	}
 	if err := validateText("owner", w.Owner, MaxOwnerBytes); err != nil {
 		return err
 	}
 	return validateRequestID(w.RequestID)
+}
+
+func validateExpected(revision script.Revision) error {
+	if revision < script.Absent {
+		return script.Errorf(script.Invalid, "expected_revision", "%d is negative: want a revision, 0 for any, or %d if there must be none", revision, script.Absent)
+	}
+	return nil
+}
+
+// meet refuses a write that expects another revision of what is there than the present one. exists is false of what was
+// deleted; its tombstone has a revision.
+func meet(expected, present script.Revision, exists bool, what, again string) error {
+	switch {
+	case expected == script.Absent && exists:
+		return script.Errorf(script.Conflict, "expected_revision", "%s is there already, at revision %d, and this write creates only: %s, or choose another name", what, present, again)
+	case expected == 0 || expected == script.Absent || expected == present:
+		return nil
+	}
+	return script.Errorf(script.Conflict, "expected_revision", "%s is at revision %d, not %d: %s", what, present, expected, again)
 }
 
 func validateAuthor(author, note string) error {

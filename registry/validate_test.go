@@ -40,7 +40,7 @@ func TestBadInput(t *testing.T) {
 		{"author with escapes", "author", "control", func(r *registry.PublishRequest) { r.Author = "\x1b[2J" }},
 		{"author not UTF-8", "author", "UTF-8", func(r *registry.PublishRequest) { r.Author = "\xff" }},
 		{"long note", "note", "512", func(r *registry.PublishRequest) { r.Note = strings.Repeat("a", 513) }},
-		{"negative revision", "expected_revision", "negative", func(r *registry.PublishRequest) { r.ExpectedRevision = -1 }},
+		{"negative revision", "expected_revision", "negative", func(r *registry.PublishRequest) { r.ExpectedRevision = -2 }},
 		{"limit", "settings.limits.timeout", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: time.Hour}}})},
 		{"negative limit", "settings.limits.stringBytes", "maximum", set(script.Settings{Spec: script.Spec{Limits: script.Limits{StringBytes: -1}}})},
 		{"trigger", "settings.trigger.event", "DNS label", set(script.Settings{Spec: script.Spec{Trigger: script.Trigger{Event: "A b"}}})},

@@ -16,7 +16,7 @@ type PutValue struct {
 	Content []byte // at most script.MaxValueBytes
 	Author  string // as in Write
 	Note    string // as in Write
-	// ExpectedRevision, if not 0, is the revision that the value must still have.
+	// ExpectedRevision, if not 0, is the revision that the value must still have; script.Absent: there must be none.
 	ExpectedRevision script.Revision
 	By               access.Identity
 }
@@ -67,8 +67,8 @@ func (a valueRequest) validate() error {
 	if len(a.content) > script.MaxValueBytes {
 		return script.Errorf(script.Invalid, "content", "has %d bytes: a value has at most %d (1 MiB)", len(a.content), script.MaxValueBytes)
 	}
-	if a.expected < 0 {
-		return script.Errorf(script.Invalid, "expected_revision", "%d is negative", a.expected)
+	if err := validateExpected(a.expected); err != nil {
+		return err
 	}
 	if err := validateAuthor(a.author, a.note); err != nil || a.bySystem {
 		return err
@@ -164,12 +164,11 @@ func (r *Registry) countValue(ctx context.Context, a valueRequest, size int, set
 // one that was there.
 func decideValue(data DataUsage, a valueRequest, now time.Time) (c ValueCommit, changed bool, err error) {
 	cur, lost := data.Value, data.UnreadableValue != nil
-	if a.expected != 0 && a.expected != cur.Revision {
-		return c, false, script.Errorf(script.Conflict, "expected_revision",
-			"%s is at revision %d, not %d: read it again and decide again", a.key, cur.Revision, a.expected)
+	isLive := cur.Revision != 0 && !cur.Deleted
+	if err := meet(a.expected, cur.Revision, isLive, a.key.String(), "read it again and decide again"); err != nil {
+		return c, false, err
 	}
 	history := knownHistory(data, a.key)
-	isLive := cur.Revision != 0 && !cur.Deleted
 	usage := data.Usage
 	if isLive {
 		cur.Version = history.present()

@@ -9,6 +9,9 @@ import (
 // release: etcd's mod revision. 0 is before the first change.
 type Revision int64
 
+// Absent is what a write expects that creates: there must be nothing that has a revision.
+const Absent Revision = -1
+
 // Version is an immutable, numbered edition of a script. Numbers start at 1 and
 // are never used again, not even after the script was deleted.
 type Version struct {

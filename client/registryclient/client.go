@@ -199,6 +199,9 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	}
 	switch st.Code() {
 	case codes.Unavailable:
+		if strings.Contains(st.Message(), plannedEnd) {
+			return script.Errorf(script.Unavailable, "", "the registry at %s ended the connection, as it does with old ones and when it stops: connect again", c.target)
+		}
 		return &script.Error{
 			Kind:    script.Unavailable,
 			Message: fmt.Sprintf("cannot reach the registry at %s (%s): %s", c.target, dialError(st.Message()), c.adviceOn(st.Message())),
@@ -209,6 +212,9 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	}
 	return e
 }
+
+// plannedEnd is what gRPC says of a stream that ran until the registry ended its connection in order.
+const plannedEnd = "received prior goaway: code: NO_ERROR"
 
 // awaitDeadline waits for the end of ctx when the registry noticed first that its
 // time was up, so that the error names that reason.

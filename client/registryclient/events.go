@@ -88,34 +88,25 @@ func (c *Client) FollowEvents(ctx context.Context, f EventFilter, interrupted fu
 				return
 			case e.Kind == script.Conflict && e.Field == "token": // older than the registry remembers
 				list = true
-				pause(ctx, eventsPause)
+				pause(ctx, followPause)
 			case e.Kind != script.Unavailable || !follow.listed:
 				yield(script.Event{}, err)
 				return
 			default:
 				interrupted(err)
-				pause(ctx, eventsPause)
+				pause(ctx, followPause)
 			}
 		}
 	}
 }
 
 const (
-	// eventsPause is the time between two attempts to reach a registry.
-	eventsPause = time.Second
 	// eventsLate is how long after it happened an event is recorded at the latest, with some room for
 	// clocks that differ.
 	eventsLate = 15 * time.Minute
 	// maxMissed is how many events that came meanwhile are held in memory.
 	maxMissed = 100_000
 )
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
 
 // eventFollower is one FollowEvents.
 type eventFollower struct {

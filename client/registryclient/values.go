@@ -19,7 +19,7 @@ type DataWrite struct {
 	Author string // who asks for it; required
 	Note   string // why; of values alone
 	// ExpectedRevision: if not 0, the write happens only if the value, or the settings,
-	// still have this revision, and is a Conflict otherwise.
+	// still have this revision, and is a Conflict otherwise. With script.Absent there must be none.
 	ExpectedRevision script.Revision
 }
 

@@ -16,7 +16,8 @@ type Write struct {
 	Author string // who asks for it; required
 	Note   string // why, for the script's history
 	// ExpectedRevision: if not 0, the write happens only if the release still
-	// has this revision, and is a Conflict otherwise.
+	// has this revision, and is a Conflict otherwise. With script.Absent it happens only if there is no
+	// such script, or it was deleted: two who create one at once do not overwrite each other.
 	ExpectedRevision script.Revision
 	// Owner is who the write acts for; "" for nobody. A script that has an owner is
 	// changed by writes for that owner, and is Denied to others unless they Force,

@@ -118,7 +118,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestTheContextHasAllPackages that the commands are built from.
+// TestTheContextHasAllPackages that the commands are built from, with the files that these embed.
 func TestTheContextHasAllPackages(t *testing.T) {
 	text, err := os.ReadFile("Dockerfile.dockerignore")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestTheContextHasAllPackages(t *testing.T) {
 	under := func(dir string, folders []string) bool {
 		return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 	}
-	args := []string{"list", "-deps", "-json=ImportPath,Module"}
+	args := []string{"list", "-deps", "-json=ImportPath,EmbedFiles,Module"}
 	for _, command := range built(t, stages(t)[0]) {
 		args = append(args, "./cmd/"+command)
 	}
@@ -152,6 +152,7 @@ func TestTheContextHasAllPackages(t *testing.T) {
 	for d := json.NewDecoder(strings.NewReader(string(list))); d.More(); {
 		var p struct {
 			ImportPath string
+			EmbedFiles []string
 			Module     *struct {
 				Path string
 				Main bool
@@ -163,8 +164,15 @@ func TestTheContextHasAllPackages(t *testing.T) {
 		if p.Module == nil || !p.Module.Main {
 			continue
 		}
-		if dir := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"); !under(dir, in) || under(dir, out) {
-			t.Errorf("%s is not in the context of the images", dir)
+		dir := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
+		paths := []string{dir}
+		for _, file := range p.EmbedFiles {
+			paths = append(paths, path.Join(dir, file))
+		}
+		for _, p := range paths {
+			if !under(p, in) || under(p, out) {
+				t.Errorf("%s is not in the context of the images", p)
+			}
 		}
 	}
 }

@@ -37,6 +37,8 @@ type Config struct {
 	Out       io.Writer
 	Debug     debugsock.Options
 	Log       *slog.Logger
+
+	dial []registryclient.Option // of the registry; a test sets them
 }
 
 const (
@@ -71,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx), stack, cfg.Log)) }()
-	client, err := registryclient.Dial(stack.RegistryTarget())
+	client, err := registryclient.Dial(stack.RegistryTarget(), cfg.dial...)
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,8 @@ func announce(ctx context.Context, cfg Config, client *registryclient.Client, st
 		}
 		return fleet.Scripts[0], nil
 	})
-	for change, err := range client.WatchChanges(ctx, script.Name{}) {
+	away := func(err error) { cfg.Log.WarnContext(ctx, "the registry does not answer; trying again", "error", err) }
+	for change, err := range client.FollowChanges(ctx, script.Name{}, away) {
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,11 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 )
 
+// DialWith has dev dial its registry with the options.
+func DialWith(options ...registryclient.Option) func(*Config) {
+	return func(cfg *Config) { cfg.dial = options }
+}
+
 // WaitsFor says what a start of so many agents waits for after the change.
 func WaitsFor(agents int, change registryclient.StatusChange) string {
 	o := newOverview()

@@ -121,7 +121,8 @@ func (a *app) kvGet(ctx context.Context, key script.ValueKey, version uint64) er
 
 // putOptions are the flags of kv put.
 type putOptions struct {
-	file string
+	file  string
+	isNew bool
 	valueFlags
 }
 
@@ -146,7 +147,8 @@ place of either, standard input. It is stored as it is, byte by byte. If the key
 has that content already, nothing changes.
 
 With --revision it is stored only if the key still has that revision, as "kv list"
-shows it: so nobody undoes what another one did meanwhile.`,
+shows it: so nobody undoes what another one did meanwhile. With --new it is stored only if
+there is no such key.`,
 		Example: `  scriptctl kv put acme/beta-users '["ann","bo"]'
   scriptctl kv put acme/routes.json --file routes.json
   date | scriptctl kv put acme/built -`,
@@ -161,11 +163,13 @@ shows it: so nobody undoes what another one did meanwhile.`,
 			if err != nil {
 				return err
 			}
-			return a.kvPut(cmd.Context(), key, content, &o.valueFlags)
+			return a.kvPut(cmd.Context(), key, content, &o)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "the file that holds the content; - for standard input")
+	cmd.Flags().BoolVar(&o.isNew, "new", false, "store it only if there is no such key")
 	o.add(cmd)
+	cmd.MarkFlagsMutuallyExclusive("new", "revision")
 	must(cmd.MarkFlagFilename("file"))
 	return cmd
 }
@@ -204,10 +208,13 @@ func readContent(r io.Reader, from string) ([]byte, error) {
 	return content, nil
 }
 
-func (a *app) kvPut(ctx context.Context, key script.ValueKey, content []byte, f *valueFlags) error {
-	write, err := a.valueWrite(f)
+func (a *app) kvPut(ctx context.Context, key script.ValueKey, content []byte, o *putOptions) error {
+	write, err := a.valueWrite(&o.valueFlags)
 	if err != nil {
 		return err
+	}
+	if o.isNew {
+		write.ExpectedRevision = script.Absent
 	}
 	client, err := a.connect()
 	if err != nil {

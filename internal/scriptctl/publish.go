@@ -61,6 +61,7 @@ type publishOptions struct {
 	dryRun bool
 	sign   string
 	lift   bool
+	isNew  bool
 	// library makes libraries of all scripts.
 	library bool
 	signFlags
@@ -114,6 +115,7 @@ func (a *app) publishCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.lift, "lift-hold", false, "lift a hold of the script, so that what is published runs")
 	cmd.Flags().BoolVar(&o.library, "library", false, "publish libraries, as if the manifests had spec.library: true")
 	must(cmd.MarkFlagFilename("sign"))
+	cmd.Flags().BoolVar(&o.isNew, "new", false, "publish only scripts that do not exist yet; the registry refuses the others")
 	o.signFlags.add(cmd)
 	o.changeFlags.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
@@ -125,6 +127,9 @@ func (a *app) publish(ctx context.Context, o *publishOptions) error {
 	write, err := a.writeAs(&o.changeFlags)
 	if err != nil {
 		return err
+	}
+	if o.isNew {
+		write.ExpectedRevision = script.Absent
 	}
 	manifests, err := a.publishable(ctx, o)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -116,33 +115,19 @@ func (a *app) watchStatus(ctx context.Context, selected script.Name) error {
 		return err
 	}
 	show := a.statusShow()
-	for seen := false; ; {
-		err := func() error {
-			for fleet, err := range client.WatchStatus(ctx, selected) {
-				if err != nil {
-					return err
-				}
-				seen = true
-				dropGone(&fleet)
-				if err := show(&fleet); err != nil {
-					return err
-				}
-			}
-			return nil
-		}()
+	for fleet, err := range client.FollowStatus(ctx, selected, a.printError) {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // an interrupt is how a watch is meant to end
+			return nil // an interrupt is how a watch is meant to end
 		}
-		// If no registry has answered yet, the command ends with the error.
-		if !seen || script.KindOf(err) != script.Unavailable {
+		if err != nil {
 			return err
 		}
-		a.printError(err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
+		dropGone(&fleet)
+		if err := show(&fleet); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // statusShow returns what shows each status in turn.

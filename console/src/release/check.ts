@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { registry } from '~/api/client';
+import { expecting } from '~/api/expect';
 import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import { PublishRequestSchema, type PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
@@ -25,7 +26,7 @@ export interface Checked {
 
 /** Options are what a person decides in the dialog. */
 interface Options {
-  /** The publish fails if the release has another revision; 0 for a new script. */
+  /** The publish fails if the release has another revision, or with 0, if there is such a script. */
   revision: bigint;
   note: string;
   liftHold: boolean;
@@ -63,18 +64,12 @@ export async function publish(draft: Draft, options: Options, signal: AbortSigna
   const request = create(PublishRequestSchema, {
     ...draft.request,
     ...(await signed(note, requestId)),
-    expectedRevision: revision,
+    expectedRevision: expecting(revision),
     liftHold,
     force,
     dryRun,
   });
   return registry().publish(request, { signal });
-}
-
-/** isTaken reports whether the script that a draft would create exists by now. A publish without a revision would replace it. */
-export async function isTaken(draft: Draft, revision: bigint, signal: AbortSignal): Promise<boolean> {
-  const { tenant, name } = draft.request;
-  return revision === 0n && (await releaseOf({ tenant, name }, signal)) !== undefined;
 }
 
 /** isMovedAlone reports whether only the registry changed the script, which moves a candidate from step to step. */

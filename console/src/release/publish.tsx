@@ -6,7 +6,7 @@ import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { fieldsOf } from '~/ui/form';
 import { Modal } from '~/ui/modal';
 import { Problem } from '~/ui/problem';
-import { check, isConflict, isTaken, publish, type Checked } from './check';
+import { check, isConflict, publish, type Checked } from './check';
 import { conflictOf, releaseOf, type Conflict } from './conflict';
 import { ConflictView } from './conflictview';
 import { Verdict } from './verdict';
@@ -132,10 +132,6 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     const { note = '', hold, owner } = fieldsOf(form);
     const options = { revision: checked.revision, note, liftHold: hold !== undefined, force: owner !== undefined, dryRun: false, requestId: requestId.value };
     try {
-      if (await isTaken(draft, options.revision, AbortSignal.timeout(30_000))) {
-        await onConflict$();
-        return;
-      }
       await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
       form.reset();
     } catch (e) {

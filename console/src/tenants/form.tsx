@@ -1,6 +1,7 @@
 import { $, component$, useSignal, useStore, type QRL } from '@builder.io/qwik';
 import { caller } from '~/api/caller';
 import { registry } from '~/api/client';
+import { expecting } from '~/api/expect';
 import { failureOf, type Failure } from '~/api/failure';
 import type { Tenant } from '~/gen/proto/script/v1/script_pb';
 import { plain } from '~/ui/plain';
@@ -32,7 +33,7 @@ export const TenantForm = component$<Props>(({ tenant, onSaved$, onCancel$ }) =>
     busy.value = true;
     failure.value = undefined;
     try {
-      await registry().setTenant({ tenant: tenant.name, settings: settingsOf(draft, tenant.settings), author: await caller(), expectedRevision: expected.value });
+      await registry().setTenant({ tenant: tenant.name, settings: settingsOf(draft, tenant.settings), author: await caller(), expectedRevision: expecting(expected.value) });
       await onSaved$('The settings are saved. Agents get them as they get scripts.');
     } catch (error) {
       failure.value = failureOf(error);

@@ -7,7 +7,7 @@ import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
-import { exists, put, read, type Kept } from './write';
+import { put, read, type Kept } from './write';
 
 interface Props {
   tenant: string;
@@ -37,10 +37,6 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
     failure.value = undefined;
     try {
       const content = file.value ? new Uint8Array(await file.value.arrayBuffer()) : bytesOf(text.value);
-      if (!base && !theirs.value && (await exists(tenant, key.value)) && (theirs.value = await read(tenant, key.value))) {
-        expected.value = theirs.value.value.revision;
-        return;
-      }
       await put(tenant, key.value, content, note.value.trim(), expected.value);
       await onSaved$(key.value);
     } catch (error) {

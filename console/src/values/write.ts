@@ -1,5 +1,6 @@
 import { caller } from '~/api/caller';
 import { registry } from '~/api/client';
+import { expecting } from '~/api/expect';
 import { failureOf } from '~/api/failure';
 import type { Value } from '~/gen/proto/script/v1/script_pb';
 
@@ -22,14 +23,9 @@ export async function read(tenant: string, key: string, version = 0n, signal?: A
   }
 }
 
-export async function exists(tenant: string, key: string): Promise<boolean> {
-  const { values } = await registry().listValues({ tenant, prefix: key, pageSize: 1 });
-  return values.some((v) => v.key === key && !v.deleted);
-}
-
-/** put writes the content if the value still has the revision. */
-export async function put(tenant: string, key: string, content: Uint8Array, note: string, expectedRevision: bigint): Promise<void> {
-  await registry().putValue({ tenant, key, content, note, expectedRevision, author: await caller() });
+/** put writes the content if the value still has the revision; with 0, if there is still no such key. */
+export async function put(tenant: string, key: string, content: Uint8Array, note: string, revision: bigint): Promise<void> {
+  await registry().putValue({ tenant, key, content, note, expectedRevision: expecting(revision), author: await caller() });
 }
 
 /** remove returns the revision of the tombstone. */

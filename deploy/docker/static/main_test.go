@@ -48,3 +48,35 @@ func TestCheckRefusesLibraries(t *testing.T) {
 		}
 	}
 }
+
+// TestHas: a program has a file that it embeds, and not one that changed since.
+func TestHas(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "page.gz")
+	for name, content := range map[string]string{
+		"go.mod":  "module example\n",
+		"main.go": "package main\n\nimport \"embed\"\n\n//go:embed page.gz\nvar files embed.FS\n\nfunc main() { entries, _ := files.ReadDir(\".\"); println(len(entries)) }\n",
+		"page.gz": "\x1f\x8b\x08 what a program embeds",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	path := filepath.Join(dir, "program")
+	if err := has(path, file); err != nil {
+		t.Error(err)
+	}
+	for _, content := range []string{"\x1f\x8b\x08 what no program embeds", ""} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := has(path, file); err == nil || !strings.Contains(err.Error(), "does not have") {
+			t.Errorf("after a change to %q: %v", content, err)
+		}
+	}
+}

@@ -1315,7 +1315,7 @@ func (x *Status) GetDisk() *Disk {
 // Disk is how the disk with the state of an agent is.
 type Disk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That are free for the agent, and those of the whole disk.
+	// The bytes that are free for the agent, and the size of the whole disk.
 	FreeBytes uint64 `protobuf:"varint,1,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	SizeBytes uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Why it cannot be written; empty if it can. What is live stays live.

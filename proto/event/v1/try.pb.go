@@ -406,9 +406,9 @@ type TryRun struct {
 	// Why the agent could not compile it. No call ran then.
 	CompileError *v1.Error            `protobuf:"bytes,1,opt,name=compile_error,json=compileError,proto3" json:"compile_error,omitempty"`
 	CompileTook  *durationpb.Duration `protobuf:"bytes,2,opt,name=compile_took,json=compileTook,proto3" json:"compile_took,omitempty"`
-	// What bounded each call: the script's limits, cut to those of the tenant.
+	// The limits of each call: the script's own, cut to the tenant's.
 	Limits *v1.Limits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Where it ran: "shared" for the agent's process, or "process" for that of the tenant.
+	// Where it ran: "shared" for the agent's process, or "process" for the tenant's process.
 	Isolation     string `protobuf:"bytes,4,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -488,7 +488,7 @@ type TryResult struct {
 	AllocatedBytes uint64 `protobuf:"varint,6,opt,name=allocated_bytes,json=allocatedBytes,proto3" json:"allocated_bytes,omitempty"`
 	// The time that it had a turn on a processor.
 	Took *durationpb.Duration `protobuf:"bytes,7,opt,name=took,proto3" json:"took,omitempty"`
-	// The results are left out: they have more than 128 KiB, or those of all calls more than 2 MiB.
+	// The agent left the result out: it has more than 128 KiB, or the results of all calls have more than 2 MiB.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// How a test compares; absent for a call that is no test.
 	Test          *TryTest `protobuf:"bytes,9,opt,name=test,proto3" json:"test,omitempty"`

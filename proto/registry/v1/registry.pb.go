@@ -8564,9 +8564,8 @@ type WatchRolloutRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The agents are grouped by the values that they have for this label. For those who may not read all
-	// tenants, who see no labels, this must be empty, and there is one group. For others empty means
-	// "topology.kubernetes.io/zone".
+	// The label whose values group the agents. A caller that cannot read all tenants sees no labels: it must leave
+	// this empty, and gets one group. For other callers empty means "topology.kubernetes.io/zone".
 	GroupBy string `protobuf:"bytes,3,opt,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
 	// One group of all agents.
 	Together bool `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
@@ -8575,10 +8574,9 @@ type WatchRolloutRequest struct {
 	Agents int32 `protobuf:"varint,5,opt,name=agents,proto3" json:"agents,omitempty"`
 	// How many of them come before the first one that is sent.
 	Offset int32 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Of these agents only those of the group; of all groups if absent. Empty is the group of agents without the
-	// label.
+	// Only agents of this group; of all groups if absent. Empty selects the group of agents without the label.
 	Group *string `protobuf:"bytes,7,opt,name=group,proto3,oneof" json:"group,omitempty"`
-	// Of these agents only those in the state; in any if unspecified.
+	// Only agents in this state; in any state if unspecified.
 	State         RolloutState `protobuf:"varint,8,opt,name=state,proto3,enum=scriptorium.registry.v1.RolloutState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -85,7 +85,10 @@ const (
 //
 // Every write names its author and may carry expected_revision: the write then
 // happens only if the release still has that revision, and is a CONFLICT
-// otherwise. 0 asks for no such guard. A write that would change nothing
+// otherwise. 0 asks for no such guard. -1 asks that there be none: no script of
+// this name, or a deleted one. Who creates a script sends -1, so that nobody else's is
+// replaced. The same holds for values and for the settings of tenants. An older registry
+// answers -1 with INVALID. A write that would change nothing
 // answers with the release as it is and changed = false.
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
@@ -155,8 +158,7 @@ type RegistryClient interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
-	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
-	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	// ListGrants returns the subjects of the access policy with their roles, and none of their secrets. It needs the role admin for all tenants. Check has the caller's own.
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
@@ -890,7 +892,10 @@ type Registry_WatchRolloutClient = grpc.ServerStreamingClient[WatchRolloutRespon
 //
 // Every write names its author and may carry expected_revision: the write then
 // happens only if the release still has that revision, and is a CONFLICT
-// otherwise. 0 asks for no such guard. A write that would change nothing
+// otherwise. 0 asks for no such guard. -1 asks that there be none: no script of
+// this name, or a deleted one. Who creates a script sends -1, so that nobody else's is
+// replaced. The same holds for values and for the settings of tenants. An older registry
+// answers -1 with INVALID. A write that would change nothing
 // answers with the release as it is and changed = false.
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
@@ -960,8 +965,7 @@ type RegistryServer interface {
 	// Check says which edition the registry is, how the parts are that it needs, and who the
 	// caller is to it. Every known caller may ask.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
-	// ListGrants says who may do what: the subjects of the access policy with their roles, and none of their
-	// secrets. It needs the role admin for all tenants. Check has the caller's own.
+	// ListGrants returns the subjects of the access policy with their roles, and none of their secrets. It needs the role admin for all tenants. Check has the caller's own.
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// Freeze keeps what runs as it is, but for what goes back, until Thaw: published versions
 	// wait. A freeze takes the place of the one before. Both need the role admin of all tenants.
