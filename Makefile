@@ -142,6 +142,10 @@ console: console/node_modules bin/buf ## Build the files of the console into con
 	bin/buf generate --template console/buf.gen.yaml --path proto/registry --path proto/script --path proto/event --path proto/console
 	cd console && npm run --silent build
 
+.PHONY: console-pictures
+console-pictures: console ## Take the pictures of docs/console in a browser, light and dark
+	go test ./internal/console/browser -run 'Accessible|Story|TwoTabs' -count=1 -browser.pictures $(CURDIR)/docs/console
+
 console/node_modules: console/package-lock.json
 	cd console && npm ci --no-audit --no-fund
 	touch $@
@@ -165,7 +169,7 @@ REPEAT ?= 20
 BEFORE ?= 3997558
 
 .PHONY: soak
-soak: soak-sim soak-rollout soak-faults soak-lua soak-sockets soak-fuzz soak-editions soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
+soak: soak-sim soak-rollout soak-faults soak-lua soak-sockets soak-fuzz soak-editions soak-console soak-repeat ## Run the random suites at length: hours (SOAK, SCHEDULES, CASES, REPEAT, PKG)
 	$(if $(KERNEL),$(MAKE) --no-print-directory test-kernel)
 
 .PHONY: soak-sim
@@ -191,6 +195,10 @@ soak-lua:
 .PHONY: soak-sockets
 soak-sockets:
 	go test ./internal/hostile -timeout 0 -hostile.rounds $(REPEAT)
+
+.PHONY: soak-console
+soak-console: console
+	go test ./internal/console/browser -run Many -timeout 0 -browser.many 10000 -v
 
 # One fuzz test at a time, as `go test` wants it.
 .PHONY: soak-fuzz

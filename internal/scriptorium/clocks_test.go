@@ -39,7 +39,7 @@ func (c *canaries) jumpsInAPause(clock clock) {
 	}
 	c.halt(c.agents[canary])
 	clock.ahead(2 * time.Hour)
-	c.waits("paused", "0 of the 1 agents of step 1 were heard after its pause, and 1 are to")
+	c.waits("paused", "0 of the 1 agents of step 1 were heard after its pause, and 1 must")
 	c.resume(c.agents[canary])
 	c.waits("paused", "step 2 needs an approval: scriptctl rollout approve acme/paused")
 	clock.ahead(0)

@@ -59,7 +59,7 @@ func TestARegistryIsKilledInEachState(t *testing.T) {
 	}, script.Test{Name: "it works"})
 	r := c.is("route", "is tested", func(r *script.Release) bool { return r.Candidate != nil })
 	attempt = r.Candidate.Attempt
-	c.waits("route", "2 of 3 agents have passed its tests, and 3 are to")
+	c.waits("route", "2 of 3 agents have passed its tests, and 3 must")
 	c.killRegistry() // whose agents answer no calls before slow goes on
 	c.resume(slow)
 
@@ -78,7 +78,7 @@ func TestARegistryIsKilledInEachState(t *testing.T) {
 	c.halt(c.agents[canary])
 	c.thaw()
 	c.is("route", "is in step 1", func(r *script.Release) bool { return r.Candidate.Step == 1 })
-	c.waits("route", "2 of 3 agents have taken the last change, and 3 are to")
+	c.waits("route", "2 of 3 agents have taken the last change, and 3 must")
 	c.killRegistry()
 	if r := c.is("route", "is in step 1", func(r *script.Release) bool { return r.Candidate.Step == 1 }); !r.Candidate.Running.IsZero() {
 		t.Errorf("its agent is stopped, and runs it since %v", r.Candidate.Running)

@@ -165,7 +165,7 @@ func cannotStore(t *testing.T) {
 	mended := c.cannotStore("node-1", large(2))
 	c.publishLarge("route", 2, script.Plan{Steps: approved.Steps})
 	c.publishLarge("spare", 2, script.Plan{Steps: []script.Step{{Percent: 60}}, Tolerate: script.Amount{Count: 2}})
-	c.waits("route", "2 of 3 agents have taken the last change, and 3 are to")
+	c.waits("route", "2 of 3 agents have taken the last change, and 3 must")
 	fleet, err := c.client.Status(t.Context(), of("route"))
 	if err != nil || !slices.Equal(fleet.Scripts[0].Trials.WaitingFor, []string{"node-1"}) || !strings.Contains(fleet.Scripts[0].Trials.WaitingWhy, "blobs") {
 		t.Errorf("%v, it waits for %+v", err, fleet.Scripts[0].Trials)

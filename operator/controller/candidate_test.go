@@ -201,7 +201,7 @@ func TestCandidate(t *testing.T) {
 		{
 			name: "a step without a pause", release: trying(inStep(2)),
 			agent: tried(trying(inStep(2)), func(s *registryclient.ScriptStatus) {
-				s.Trials.Why = "0 of 2 agents have taken the last change, and 2 are to"
+				s.Trials.Why = "0 of 2 agents have taken the last change, and 2 must"
 			}),
 			phase: v1alpha1.PhasePending, reason: "RollingOut", active: 3, summary: "2/3",
 			says: "version 4 is to run on 50 % of the agents (step 2 of 2), and goes on when each agent is well with it; version 3 goes on elsewhere",

@@ -67,7 +67,7 @@ func TestBounds(t *testing.T) {
 		{"late, while the roll is being called", also(deadline, late, func(c *fleet.Candidacy) { c.Gathering = true }), over.Add(time.Hour), registry.Move{}, "or they have yet to report"},
 		{"the deadline counts from the end of the last step's pause", also(deadline, func(c *fleet.Candidacy) {
 			c.Release.Candidate.Step, c.Release.Candidate.Since, c.Running = 2, noon.Add(-time.Hour), 2
-		}), over, registry.Move{}, "2 of the 3 agents of step 2 run it, and 3 are to"},
+		}), over, registry.Move{}, "2 of the 3 agents of step 2 run it, and 3 must"},
 		{"just enough calls in the shadow, and all differ", shadow(script.ShadowCalls{Different: 20}), over, registry.Move{Failed: "in step 1 20 of 20 shadowed calls differ (100 %); at most 5 % may differ (maxDiffPercent): scriptctl rollout diff acme/route shows where"}, ""},
 		{"one fewer", shadow(script.ShadowCalls{Different: 19}), over, registry.Move{Step: 2}, ""},
 		{"as many differ as may", shadow(script.ShadowCalls{Equal: 95, Different: 3, Failed: 2, Dropped: 9}), over, registry.Move{Step: 2}, ""},

@@ -26,7 +26,7 @@ func TestALag(t *testing.T) {
 		s.pass(10 * time.Minute)
 		began := []string{"0s live 1", "2s step 0: 0 of 10 run 2", "2s step 1: 1 of 10 run 2"}
 		s.want(began...)
-		if why := s.why(); why != "9 of 10 agents have taken the last change, and 10 are to" {
+		if why := s.why(); why != "9 of 10 agents have taken the last change, and 10 must" {
 			t.Errorf("it waits: %s", why)
 		}
 		if waits := s.waitsFor(); waits != "1 ["+canary+"]" {
@@ -42,7 +42,7 @@ func TestALag(t *testing.T) {
 		s.mu.Lock()
 		last := s.story[len(s.story)-1]
 		s.mu.Unlock()
-		if want := "1h30m2s failed no progress in 20m0s: 9 of 10 agents have taken the last change, and 10 are to"; last != want {
+		if want := "1h30m2s failed no progress in 20m0s: 9 of 10 agents have taken the last change, and 10 must"; last != want {
 			t.Errorf("past the deadline: %s, want %s", last, want)
 		}
 	})

@@ -172,9 +172,9 @@ func behind(c fleet.Candidacy, enough int) string {
 	case c.Followers-c.TooOld < enough:
 		return fmt.Sprintf("%d of %d agents do not know %s: upgrade agentd there", c.TooOld, c.Followers, tooOldFor(c))
 	case len(c.Release.Candidate.Spec.Tests) > 0 && c.Passed < enough:
-		return fmt.Sprintf("%d of %d agents have passed its tests, and %d are to", c.Passed, c.Followers, enough)
+		return fmt.Sprintf("%d of %d agents have passed its tests, and %d must", c.Passed, c.Followers, enough)
 	case c.Activated < enough:
-		return fmt.Sprintf("%d of %d agents have taken the last change, and %d are to", c.Activated, c.Followers, enough)
+		return fmt.Sprintf("%d of %d agents have taken the last change, and %d must", c.Activated, c.Followers, enough)
 	}
 	return after(c, enough)
 }
@@ -240,7 +240,7 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 	}
 	for _, m := range []fleet.Members{own, ofAll} {
 		if enough := enough(m.Members, plan); m.Running < enough {
-			return wait("%d of the %d agents of step %d run it, and %d are to", m.Running, m.Members, candidate.Step, enough), true
+			return wait("%d of the %d agents of step %d run it, and %d must", m.Running, m.Members, candidate.Step, enough), true
 		}
 	}
 	if lasts := plan.Lasts(candidate.Step); lasts > 0 {
@@ -252,7 +252,7 @@ func inStep(c fleet.Candidacy, plan *script.Plan, now time.Time) (_ Decision, la
 		}
 		for _, m := range []fleet.Members{own, ofAll} {
 			if enough := enough(m.Members, plan); m.Confirmed < enough {
-				return wait("%d of the %d agents of step %d were heard after its pause, and %d are to", m.Confirmed, m.Members, candidate.Step, enough).by(now.Add(again)), true
+				return wait("%d of the %d agents of step %d were heard after its pause, and %d must", m.Confirmed, m.Members, candidate.Step, enough).by(now.Add(again)), true
 			}
 		}
 	}

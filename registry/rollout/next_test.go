@@ -111,7 +111,7 @@ func TestNext(t *testing.T) {
 		{"frozen for longer than the deadline", also(freezing(script.Freeze{}), deadline), over.Add(time.Hour), wait, time.Time{}},
 		{"frozen until just now, for longer than the deadline", also(freezing(script.Freeze{Until: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour), wait, over.Add(time.Hour + time.Minute)},
 		{"thawed just now, after longer than the deadline", also(freezing(script.Freeze{Lifted: true, ChangedAt: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour), wait, over.Add(time.Hour + time.Minute)},
-		{"thawed for longer than the deadline", also(freezing(script.Freeze{Lifted: true, ChangedAt: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour + time.Minute), failed("no progress in 1m0s: 0 of the 3 agents of step 1 run it, and 3 are to"), time.Time{}},
+		{"thawed for longer than the deadline", also(freezing(script.Freeze{Lifted: true, ChangedAt: over.Add(time.Hour)}), deadline, late), over.Add(time.Hour + time.Minute), failed("no progress in 1m0s: 0 of the 3 agents of step 1 run it, and 3 must"), time.Time{}},
 		{"it waits, frozen", also(freezing(script.Freeze{}), waiting), over, wait, time.Time{}},
 		{"it waits, frozen, and agents say that it fails", also(freezing(script.Freeze{}), waiting, func(c *fleet.Candidacy) {
 			c.Failure = &fleet.AgentFailure{Agent: "n1", Err: script.Errorf(script.Script, "", "no")}
@@ -196,10 +196,10 @@ func TestNext(t *testing.T) {
 		}, over, wait, over.Add(time.Hour)},
 		{"there is no time left", func(c *fleet.Candidacy) {
 			c.Passed, c.Release.Settings.Rollout.ProgressDeadline = 9, time.Hour
-		}, over.Add(time.Hour), failed("no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"), time.Time{}},
+		}, over.Add(time.Hour), failed("no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 must"), time.Time{}},
 		{
 			"there is no time left, and the plan pauses", also(pauses, func(c *fleet.Candidacy) { c.Passed = 9 }), over.Add(time.Hour),
-			registry.Move{Paused: "no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 are to"},
+			registry.Move{Paused: "no progress in 1h0m0s: 9 of 10 agents have passed its tests, and 10 must"},
 			time.Time{},
 		},
 		{"it is paused, and could go on", also(pauses, isPaused), over.Add(2 * time.Hour), wait, time.Time{}},

@@ -256,7 +256,7 @@ func TestTheZoneIsLost(t *testing.T) {
 			begin(s)
 			s.pass(time.Hour)
 			s.want(began...)
-			if got, want := s.why(), "0 of the 1 agents of step 2 run it, and 1 are to"; got != want {
+			if got, want := s.why(), "0 of the 1 agents of step 2 run it, and 1 must"; got != want {
 				t.Errorf("it waits: %q, want %q", got, want)
 			}
 		})

@@ -9,7 +9,7 @@ export const TestOutcomes = component$(({ results }: { results: TryResult[] }) =
   return (
     <>
       <p role="status">
-        <strong>{failed === 0 ? `All ${results.length} tests passed.` : `${failed} of ${results.length} tests failed.`}</strong>
+        <strong>{failed === 0 ? (results.length === 1 ? 'The test passed.' : `All ${results.length} tests passed.`) : `${failed} of ${results.length} tests failed.`}</strong>
       </p>
       <ul class="outcomes" aria-label="Tests">
         {results.map((r, i) => (

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/console/browser"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -26,13 +28,21 @@ var pages = []page{
 	{"fleet", "/fleet/", "agent-2"},
 	{"agent", "/fleet/agent/?name=agent-1", "agent-1"},
 	{"events", "/fleet/events/", "Events"},
-	{"logs", "/logs/?tenant=acme", "New lines appear here"},
+	{"logs", "/logs/?tenant=acme", "answered"},
 	{"values", "/values/?tenant=acme", "flags/checkout"},
 	{"value", "/values/?tenant=acme&key=flags%2Fcheckout", "the summer sale"},
 	{"tenants", "/tenants/", "acme"},
 	{"tenant", "/tenants/?tenant=acme", "Isolation"},
 	{"access", "/access/", "anonymous"},
 	{"audit", "/audit/", "acme/route"},
+}
+
+// goTo opens the page, and waits until it is complete.
+func (w *world) goTo(p *browser.Page, one page) {
+	p.Go(w.url + one.path)
+	p.See("anonymous") // who is signed in
+	p.See(one.shows)
+	p.Wait("all that it loads", "!document.querySelector('.skeleton') && !/Connecting|Loading/.test(document.body.innerText)")
 }
 
 // TestAccessible: axe finds no violation of WCAG 2.2 AA on any page, in light and in dark.
@@ -44,11 +54,20 @@ func TestAccessible(t *testing.T) {
 		t.Fatalf("run `make console`, which installs axe-core: %v", err)
 	}
 	p := w.open(t, "/")
+	p.Size(1280, 860)
+	if *pictures != "" {
+		w.keepCalling(t)
+	}
 	for _, scheme := range []string{"light", "dark"} {
 		p.Scheme(scheme)
 		for _, one := range pages {
-			p.Go(w.url + one.path)
-			p.See(one.shows)
+			w.goTo(p, one)
+			if scheme == "light" && *pictures != "" {
+				if one.name == "scripts" {
+					p.See("µs") // live figures
+				}
+				shoot(t, p, one.name)
+			}
 			p.Eval(string(axe)+"; 1", new(int))
 			var violations []violation
 			p.Eval(`axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then((r) => r.violations.map((v) => ({ id: v.id, help: v.help, where: v.nodes.map((n) => n.html + ' ' + n.failureSummary) })))`, &violations)
@@ -71,8 +90,7 @@ func TestNarrow(t *testing.T) {
 	p := w.open(t, "/")
 	p.Size(360, 740)
 	for _, one := range pages {
-		p.Go(w.url + one.path)
-		p.See(one.shows)
+		w.goTo(p, one)
 		var sideways int
 		p.Eval("document.documentElement.scrollWidth - document.documentElement.clientWidth", &sideways)
 		if sideways > 0 {
@@ -81,8 +99,7 @@ func TestNarrow(t *testing.T) {
 	}
 	p.Size(1280, 800)
 	for _, one := range pages {
-		p.Go(w.url + one.path)
-		p.See(one.shows)
+		w.goTo(p, one)
 		var shift float64
 		p.Eval(`new Promise((done) => new PerformanceObserver((l) => done(l.getEntries().reduce((sum, e) => sum + e.value, 0))).observe({ type: 'layout-shift', buffered: true }) || setTimeout(() => done(0), 300))`, &shift)
 		if shift > maxShift {
@@ -94,11 +111,23 @@ func TestNarrow(t *testing.T) {
 // maxShift is half of what counts as good.
 const maxShift = 0.05
 
+const furniture = `-- Which service answers this request?
+function handle(request)
+  if not request.path then
+    error("the request has no path")
+  end
+  log.info("answered", { path = request.path })
+  return { upstream = "web" }
+end`
+
 // furnish publishes what makes the pages look as they do in use.
 func (w *world) furnish(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"route", "greet", "ab-split"} {
-		w.Publish(t, localtest.Manifest(name, `function handle(request) log.info("hello") return { upstream = "web" } end`), 2)
+		w.Publish(t, localtest.Manifest(name, furniture), 2)
+	}
+	for _, name := range []string{"route", "greet"} {
+		w.call(t, name, 40)
 	}
 	ctx, by := t.Context(), registryclient.DataWrite{Author: "ann", Note: "the summer sale"}
 	if _, _, err := w.Registry.PutValue(ctx, script.ValueKey{Tenant: "acme", Key: "flags/checkout"}, []byte(`{"new-checkout": true}`), by); err != nil {
@@ -106,5 +135,39 @@ func (w *world) furnish(t *testing.T) {
 	}
 	if _, _, err := w.Registry.SetTenant(ctx, "acme", &script.TenantSettings{MemoryBytes: 256 << 20}, by); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// keepCalling has calls until the test ends, so that the pictures show some.
+func (w *world) keepCalling(t *testing.T) {
+	t.Helper()
+	ended := make(chan struct{})
+	t.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		for t.Context().Err() == nil {
+			w.call(t, "route", 8)
+			w.call(t, "greet", 8)
+		}
+	}()
+}
+
+// call has an agent run a script so often. One call of eight fails.
+func (w *world) call(t *testing.T, name string, calls int) {
+	t.Helper()
+	client, err := agentclient.New("unix:" + filepath.Join(w.Stack.AgentDir(1), "grpc.sock"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer client.Close()
+	for i := range calls {
+		request := map[string]any{"path": "/api/cart"}
+		if i%8 == 7 {
+			delete(request, "path")
+		}
+		if _, err := client.Call(t.Context(), "acme/"+name, request); (err != nil) != (i%8 == 7) && t.Context().Err() == nil {
+			t.Error(err)
+		}
 	}
 }

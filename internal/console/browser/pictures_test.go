@@ -23,6 +23,7 @@ func shoot(t *testing.T, p *browser.Page, name string) {
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		p.Scheme(scheme)
+		p.Wait("the end of all transitions", "document.getAnimations().length === 0")
 		png := p.Picture()
 		if len(png) > maxPicture {
 			t.Errorf("%s in %s has %d bytes, more than %d", name, scheme, len(png), maxPicture)
