@@ -68,6 +68,7 @@ func (s site) guard(m *metrics, arrival time.Duration, next http.Handler) http.H
 			_ = control.SetReadDeadline(time.Now().Add(arrival)) // also of what no handler reads
 		}
 		h := w.Header()
+		h.Set("Cache-Control", "no-cache") // unless the handler says another thing
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Embedder-Policy", "require-corp")

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/scriptorium-dev/scriptorium/internal/console"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 )
 
@@ -158,5 +160,31 @@ func TestEncodedRequests(t *testing.T) {
 	}
 	if _, err := call[registryv1.ListRequest, registryv1.ListResponse](f, browser, "List", &registryv1.ListRequest{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCompressedFiles: a browser that does not take gzip gets none, and no answer about a page is kept without asking again.
+func TestCompressedFiles(t *testing.T) {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(w, "<!doctype html><title>zipped</title>")
+	_ = w.Close()
+	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) {
+		all := assets()
+		all["zipped/index.html.gz"] = &fstest.MapFile{Data: zipped.Bytes()}
+		cfg.Assets = all
+	})
+	browser := &http.Client{Transport: &http.Transport{DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for accepted, want := range map[string]string{"gzip": "gzip", "br, gzip;q=0.5": "gzip", "GZIP": "gzip", "gzip;q=0": "", "gzip; q=0.000, br": "", "identity": "", "x-gzip-not": "", "": ""} {
+		resp, text := f.send(browser, http.MethodGet, "/zipped/", "", "Accept-Encoding", accepted) //nolint:bodyclose // send closes it
+		if got := resp.Header.Get("Content-Encoding"); got != want || want == "" && !strings.Contains(text, "<title>zipped") {
+			t.Errorf("Accept-Encoding %q: %q, want %q", accepted, got, want)
+		}
+	}
+	for path, want := range map[string]string{"/zipped": "no-cache", "/zipped/": "no-cache", "/none": "no-store", "//zipped/": "no-cache", "/build/../zipped/": "no-cache"} {
+		resp, _ := f.send(browser, http.MethodGet, path, "") //nolint:bodyclose // send closes it
+		if got := resp.Header.Get("Cache-Control"); got != want {
+			t.Errorf("GET %s: %s, Cache-Control is %q, want %q", path, resp.Status, got, want)
+		}
 	}
 }
