@@ -4,6 +4,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -45,6 +46,8 @@ type Config struct {
 	Address string
 	// WriteTimeout is how long a browser may take nothing of a stream that is written to; 0: 30 s.
 	WriteTimeout time.Duration
+	// BodyTimeout is how long a request may take to arrive; 0: 30 s.
+	BodyTimeout time.Duration
 
 	Clock   func() time.Time
 	Log     *slog.Logger
@@ -98,7 +101,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	mux.HandleFunc("POST /", unknownMethod)
 	mux.Handle("GET /", pages)
-	c.Handler = at.guard(c.metrics, mux)
+	c.Handler = at.guard(c.metrics, cmp.Or(cfg.BodyTimeout, bodyTimeout), mux)
 	return c, nil
 }
 

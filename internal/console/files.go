@@ -107,10 +107,22 @@ func (all files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", found.kind)
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("ETag", found.tag)
-	if found.zipped != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if found.zipped != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("ETag", strings.TrimSuffix(found.tag, `"`)+`-gzip"`)
 		data = found.zipped
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+// takesGzip reads the header Accept-Encoding.
+func takesGzip(accepted string) bool {
+	for part := range strings.SplitSeq(accepted, ",") {
+		name, weight, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q, weighed := strings.CutPrefix(strings.TrimSpace(weight), "q=")
+			return !weighed || strings.Trim(q, "0.") != ""
+		}
+	}
+	return false
 }

@@ -149,8 +149,8 @@ func (o *oidcLogin) finish(r *http.Request, l login) (identity, error) {
 	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(l.Nonce)) != 1 {
 		return identity{}, script.Errorf(script.Denied, "", "the id token is of another sign-in: sign in again")
 	}
-	t := &tokens{provider: o.provider, plaintext: o.cfg.Plaintext}
-	t.take(raw, verified, given.RefreshToken)
+	t := &tokens{provider: o.provider, plaintext: o.cfg.Plaintext, refresh: given.RefreshToken}
+	t.take(raw, verified)
 	who, err := o.knows(r.Context(), t)
 	if err != nil {
 		t.revoke()

@@ -68,6 +68,13 @@ func startSSO(t *testing.T, audience string) *singleSignOn {
 	s := &singleSignOn{ca: certtest.NewCA(t)}
 	listen := fmt.Sprintf("127.0.0.1:%d", porttest.Port(t))
 	s.issuer, s.stop = startProvider(t, s.ca, "http://"+listen)
+	s.serve(t, listen, audience)
+	return s
+}
+
+// serve starts the registry and the console.
+func (s *singleSignOn) serve(t *testing.T, listen, audience string) {
+	t.Helper()
 	policy := fmt.Sprintf(`issuers:
   - {name: sso, url: %q, audiences: [%q], caFile: %q}
 subjects:
@@ -85,7 +92,6 @@ subjects:
 		at.Listen, at.URL = listen, "http://"+listen
 		at.Provider = console.Provider{Issuer: s.issuer, ClientID: "console", SecretFile: secret, CA: s.ca.File, Scopes: []string{"offline_access"}}
 	})
-	return s
 }
 
 // withPolicy gives a registry an access policy.

@@ -129,9 +129,9 @@ func (p *provider) endpoints(ctx context.Context) (*endpoints, error) {
 	if p.known != nil {
 		return p.known, nil
 	}
-	if now := p.clock(); p.err == nil || now.Sub(p.failed) >= lookAgain {
+	if p.err == nil || p.clock().Sub(p.failed) >= lookAgain {
 		p.known, p.err = p.discover(ctx)
-		p.failed = now
+		p.failed = p.clock() // after it: a slow provider takes longer than lookAgain
 	}
 	return p.known, p.err
 }

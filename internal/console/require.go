@@ -85,19 +85,17 @@ func protocol(r *http.Request) (stream, ok bool) {
 	return false, false
 }
 
-// receive reads the body of the request, which has a bound of size and of time. The handler finds it in its place.
+// receive reads the body of the request, which has a bound of size, and of time by the guard. The handler finds it in its place.
 func receive(w http.ResponseWriter, r *http.Request) error {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	const envelope = 5 // of a message in a stream
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage+envelope))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return script.Errorf(script.Limit, "", "the request is larger than %d bytes: make it smaller", maxMessage)
 	}
 	if err != nil {
-		return script.Errorf(script.Timeout, "", "the request has not arrived within %s: try again", bodyTimeout)
+		return script.Errorf(script.Timeout, "", "the request has not arrived in time: try again, or look at the network")
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }

@@ -106,17 +106,9 @@ func (s *sessions) begin(who identity) (*http.Cookie, error) {
 
 // find returns the session of a request; nil if it has none that is good. active says that a person did something.
 func (s *sessions) find(r *http.Request, active bool) *session {
-	cookie, err := r.Cookie(s.cookie.name())
-	if err != nil || len(cookie.Value) > 64 {
-		return nil
-	}
-	secret, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byKey[sha256.Sum256(secret)]
+	e := s.named(r)
 	if e == nil {
 		return nil
 	}
@@ -131,6 +123,19 @@ func (s *sessions) find(r *http.Request, active bool) *session {
 		s.byCaller[found.caller].MoveToFront(found.peers)
 	}
 	return found
+}
+
+// named returns the session that a cookie of the request names; nil if there is none. mu is held. Without TLS, the servers of
+// other ports may have set cookies of that name, too.
+func (s *sessions) named(r *http.Request) *list.Element {
+	for _, cookie := range r.CookiesNamed(s.cookie.name()) {
+		if secret, err := base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
+			if e := s.byKey[sha256.Sum256(secret)]; e != nil {
+				return e
+			}
+		}
+	}
+	return nil
 }
 
 // finish ends a session, and its streams.

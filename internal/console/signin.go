@@ -103,7 +103,6 @@ func (s *signIn) identify(w http.ResponseWriter, r *http.Request) (way string, w
 		Token string `json:"token"`
 		Code  string `json:"code"`
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSecret)).Decode(&request); err != nil {
 		return "", who, script.Errorf(script.Invalid, "", "want JSON with a token or a code, of %d bytes at most", maxSecret)
 	}

@@ -53,7 +53,8 @@ func (s site) serves(host string) bool {
 }
 
 // guard sets the headers of all answers, and refuses requests for other hosts, and those that a page of another site makes.
-func (s site) guard(m *metrics, next http.Handler) http.Handler {
+// A request has arrived within the time, or its connection ends.
+func (s site) guard(m *metrics, arrival time.Duration, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.refused("cross_origin")
@@ -61,8 +62,13 @@ func (s site) guard(m *metrics, next http.Handler) http.Handler {
 	}))
 	next = sameOrigin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // of HTTP/1.1, in place of the last request's
+		control := http.NewResponseController(w)
+		_ = control.SetWriteDeadline(time.Now().Add(answerTimeout)) // of HTTP/1.1, in place of the last request's
+		if r.Body != http.NoBody {
+			_ = control.SetReadDeadline(time.Now().Add(arrival)) // also of what no handler reads
+		}
 		h := w.Header()
+		h.Set("Cache-Control", "no-cache") // unless the handler says another thing
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Embedder-Policy", "require-corp")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -54,27 +55,38 @@ func (t *tokens) current(ctx context.Context) (string, error) {
 	switch left := t.ends.Sub(now); {
 	case t.dead, left <= 0 && t.refresh == "":
 		return "", errNoSession
-	case left > renewBefore, t.refresh == "", left > 0 && now.Before(t.again):
+	case left > renewBefore, t.refresh == "":
 		return t.id, nil
 	}
-	err := t.renew(ctx)
-	if err == nil {
-		return t.id, nil
+	if !now.Before(t.again) {
+		err := t.renew(ctx)
+		now = t.provider.clock()
+		t.dead = t.dead || isRefusal(err)
+		t.again = now.Add(lookAgain)
 	}
-	t.again = now.Add(lookAgain)
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response.StatusCode < http.StatusInternalServerError {
-		t.dead = true
+	switch {
+	case t.dead:
 		return "", errNoSession
-	}
-	if t.ends.After(now) {
+	case t.ends.After(now):
 		return t.id, nil
 	}
-	return "", script.Errorf(script.Unavailable, "", "the sign-in provider does not answer: try again")
+	return "", script.Errorf(script.Unavailable, "", "the sign-in provider does not renew the session: try again, or sign out and in")
 }
 
-// renew asks the provider for other tokens of the same person; mu is held.
+// isRefusal reports whether the provider says that the person is not to go on. One that is busy, or broken, says nothing of that.
+func isRefusal(err error) bool {
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		return false
+	}
+	status := refused.Response.StatusCode
+	return status < http.StatusInternalServerError && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
+}
+
+// renew asks the provider for other tokens of the same person; mu is held. It goes on if the call goes away that began it:
+// many providers take a refresh token once, so the answer must not be lost.
 func (t *tokens) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(t.provider.context(ctx), providerTimeout)
+	ctx, cancel := context.WithTimeout(t.provider.context(context.WithoutCancel(ctx)), providerTimeout)
 	defer cancel()
 	e, err := t.provider.endpoints(ctx)
 	if err != nil {
@@ -88,6 +100,7 @@ func (t *tokens) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.refresh = cmp.Or(answer.RefreshToken, t.refresh) // also if the id token is not good
 	verified, raw, err := e.verified(ctx, answer)
 	if err != nil {
 		return err
@@ -96,16 +109,13 @@ func (t *tokens) renew(ctx context.Context) error {
 		t.dead = true
 		return errNoSession
 	}
-	t.take(raw, verified, answer.RefreshToken)
+	t.take(raw, verified)
 	return nil
 }
 
-// take keeps the tokens of an answer.
-func (t *tokens) take(raw string, verified *oidc.IDToken, refresh string) {
-	t.id, t.subject, t.ends, t.again = raw, verified.Subject, verified.Expiry, time.Time{}
-	if refresh != "" {
-		t.refresh = refresh
-	}
+// take keeps the id token of an answer.
+func (t *tokens) take(raw string, verified *oidc.IDToken) {
+	t.id, t.subject, t.ends = raw, verified.Subject, verified.Expiry
 }
 
 // revoke ends the refresh token at the provider.

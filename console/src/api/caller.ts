@@ -1,12 +1,4 @@
 import { registry } from './client';
 
-let known: Promise<string> | undefined;
-
-/** caller is the person's name in the registry. Changes have it as their author. */
-export function caller(): Promise<string> {
-  known ??= registry().check({}).then((answer) => answer.caller, (error) => {
-    known = undefined;
-    throw error;
-  });
-  return known;
-}
+/** caller is the person's name in the registry. Changes have it as their author. Another tab may have signed in somebody else, so it is not kept. */
+export const caller = async (): Promise<string> => (await registry().check({})).caller;

@@ -30,6 +30,11 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
+const unsettled = new Set(['', 'UNAVAILABLE', 'TIMEOUT', 'INTERNAL']);
+
+/** mayHaveHappened says that a write may have reached the registry's store, though its answer did not say so: etcd can fail after it has it, and a session can end meanwhile. */
+export const mayHaveHappened = (f: Failure): boolean => f.signedOut || unsettled.has(f.kind);
+
 /** sentence explains a console that does not answer: browsers say only "Failed to fetch". */
 function sentence(cause: ConnectError): string {
   if (cause.code === Code.Unknown && /fetch|network|load failed/i.test(cause.rawMessage)) {

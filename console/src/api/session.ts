@@ -41,3 +41,10 @@ export async function signOut(): Promise<void> {
   await fetch('/session', { method: 'DELETE' });
   location.assign('/signin/');
 }
+
+/** ownPage returns the path of a page of the console; "/" for anything else, such as another site. */
+export function ownPage(to: string, origin: string): string {
+  const url = URL.canParse(to, origin) ? new URL(to, origin) : undefined;
+  // "/.//evil.example" has the path "//evil.example", which is the address of another site.
+  return url?.origin === origin && !url.pathname.startsWith('//') ? url.pathname + url.search : '/';
+}

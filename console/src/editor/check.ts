@@ -1,5 +1,4 @@
 import { useVisibleTask$ } from '@builder.io/qwik';
-import { caller } from '~/api/caller';
 import { registry } from '~/api/client';
 import { failureOf, type Failure } from '~/api/failure';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
@@ -22,7 +21,7 @@ const blamesDraft = new Set(['INVALID', 'SCRIPT', 'LIMIT']);
 /** check asks the registry to validate a publish. It names the script's owner, so that ownership is not reported as a problem. */
 async function check(request: PublishRequest, owner: string, signal: AbortSignal): Promise<Check> {
   try {
-    const { warnings } = await registry().publish({ ...request, author: await caller(), owner, expectedRevision: 0n, dryRun: true }, { signal });
+    const { warnings } = await registry().publish({ ...request, author: 'draft', owner, expectedRevision: 0n, dryRun: true }, { signal });
     return { state: 'done', failure: undefined, problems: warnings.map((message) => ({ severity: 'warning', message, field: '', line: 0, column: 0 })) };
   } catch (error) {
     const failure = failureOf(error);

@@ -1,5 +1,5 @@
 import { $, component$, useComputed$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
-import { failureOf, type Failure } from '~/api/failure';
+import { failureOf, mayHaveHappened, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
@@ -136,8 +136,8 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
       form.reset();
     } catch (e) {
       const f = failureOf(e);
-      if (f.kind) {
-        requestId.value = ''; // The registry answered: the next try is another request.
+      if (!mayHaveHappened(f)) {
+        requestId.value = ''; // The registry refused it: the next try is another request.
       }
       failure.value = f;
       if (isConflict(f)) {

@@ -1,6 +1,6 @@
 import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
-import { session, signIn, type Session } from '~/api/session';
+import { ownPage, session, signIn, type Session } from '~/api/session';
 import { fieldsOf } from '~/ui/form';
 
 export default component$(() => {
@@ -56,11 +56,7 @@ export default component$(() => {
   );
 });
 
-/** next is the page that the person came from. It is always a path of this console. */
-function next(): string {
-  const to = new URLSearchParams(location.search).get('to') ?? '/';
-  const url = new URL(to, location.origin);
-  return url.origin === location.origin ? url.pathname + url.search : '/';
-}
+/** next is the page that the person came from. */
+const next = (): string => ownPage(new URLSearchParams(location.search).get('to') ?? '/', location.origin);
 
 export const head: DocumentHead = { title: 'Sign in' };
