@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -38,8 +39,22 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 		}
 		req.Settings = &settings
 	}
-	ctx, cancel := s.untilDraining(ctx)
+	waits, cancel := s.untilDraining(ctx)
 	defer cancel()
+	resp, err := s.try(waits, req, m, timeout)
+	if err != nil && ctx.Err() == nil && waits.Err() != nil {
+		return nil, errStopping()
+	}
+	return resp, err
+}
+
+// try has an agent run the script, when there is a place for it.
+func (s *registryService) try(ctx context.Context, req registry.TryRequest, m *registryv1.TryRequest, timeout time.Duration) (*registryv1.TryResponse, error) {
+	leave, err := s.tries.Enter(ctx, req.Name.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	draft, refused, err := s.registry.Draft(ctx, req)
 	switch {
 	case err != nil:
@@ -51,8 +66,8 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 		return nil, err
 	}
 	found, err := tryout.Run(ctx, s.asker, tryout.Request{
-		Caller: who.Subject, Script: tryScript(draft, m), Agent: m.GetAgent(), Timeout: timeout, Answerers: s.fleet.Answerers(m.GetTenant()),
-		Note: func(agent string) error { return s.registry.NoteTry(ctx, who, draft, agent) },
+		Caller: req.By.Subject, Script: tryScript(draft, m), Agent: m.GetAgent(), Timeout: timeout, Answerers: s.fleet.Answerers(m.GetTenant()),
+		Note: func(agent string) error { return s.registry.NoteTry(ctx, req.By, draft, agent) },
 	})
 	if err != nil {
 		return nil, err
