@@ -11,8 +11,20 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/tryout"
+	"github.com/scriptorium-dev/scriptorium/registry/turns"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+// tryPatience is how long a script waits until others have been tried.
+const tryPatience = 3 * time.Second
+
+// newTries bounds the tries of a tenant, so that they leave room for others: among the queries of the registry, and where an
+// agent keeps what waits to be tried.
+func newTries() *turns.Turns {
+	return turns.New(turns.Config{
+		Concurrent: 16, PerCaller: 2, MinRest: 1, Busy: "the registry has other scripts tried, at most 2 of a tenant at a time: try again when one has ended",
+	})
+}
 
 func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*registryv1.TryResponse, error) {
 	who := access.FromContext(ctx)
@@ -50,11 +62,13 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 
 // try has an agent run the script, when there is a place for it.
 func (s *registryService) try(ctx context.Context, req registry.TryRequest, m *registryv1.TryRequest, timeout time.Duration) (*registryv1.TryResponse, error) {
-	leave, err := s.tries.Enter(ctx, req.Name.Tenant)
+	waits, cancel := context.WithTimeout(ctx, tryPatience)
+	end, err := s.tries.Begin(waits, req.Name.Tenant)
+	cancel()
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer end(0)
 	draft, refused, err := s.registry.Draft(ctx, req)
 	switch {
 	case err != nil:
