@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -31,33 +32,45 @@ func (a *Agent) try(ctx context.Context, q *eventv1.Query, send answer.Send) err
 	if err := a.mayTry(q); err != nil {
 		return err
 	}
+	found, err := a.tried(ctx, q)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return script.Errorf(script.Unavailable, "", "the agent is stopping: try again, or on another agent")
+	case err != nil:
+		return err
+	}
+	return sendTry(found, send)
+}
+
+// tried has the script run, in the process of its tenant if it has one.
+func (a *Agent) tried(ctx context.Context, q *eventv1.Query) (*tryout.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.GetTry().GetTimeout().AsDuration())
 	defer cancel()
 	tenant := q.GetTenant()
 	leave, err := a.tries.places.Enter(ctx, tenant)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer leave()
 	data, err := a.tries.contents.Take(ctx, q.GetId(), q.GetTry())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := &eventv1.TryScript{}
 	if err := proto.Unmarshal(data, m); err != nil || m.GetTenant() != tenant {
-		return script.Errorf(script.Invalid, "", "what the registry sent is no script of tenant %s", tenant)
+		return nil, script.Errorf(script.Invalid, "", "what the registry sent is no script of tenant %s", tenant)
 	}
 	found, isolated, err := a.workers.TryOut(ctx, m)
 	if err == nil && !isolated {
 		found, err = tryout.Run(ctx, a.executor, m)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if found.Run.Isolation = tryout.Shared; isolated {
 		found.Run.Isolation = tryout.Process
 	}
-	return sendTry(found, send)
+	return found, nil
 }
 
 // mayTry refuses a query that is for another agent or an earlier life of this one, or that is too old, and scripts of tenants

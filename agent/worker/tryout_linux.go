@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/agent/tryout"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
@@ -27,18 +29,16 @@ func (t *tenant) tryOut(ctx context.Context, m *eventv1.TryScript) (*tryout.Answ
 	}
 	defer p.leave()
 	resp, err := p.client.Try(ctx, &workerv1.TryRequest{Script: m}, grpc.MaxCallRecvMsgSize(2*tryout.MaxAnswer))
-	if err != nil {
-		select {
-		case <-p.ended:
-			return nil, &script.Error{
-				Kind: script.Unavailable, Field: "tenant", Err: ErrEnded,
-				Message: "the process of tenant " + t.name + " ended while it ran the script, and is being replaced: the script may be why, for example because it takes too much memory",
-			}
-		default:
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, script.Errorf(script.Timeout, "", "the time was over before the process of tenant %s answered", t.name)
+	case status.Code(err) == codes.Unavailable && len(status.Convert(err).Details()) == 0: // the connection says so before the process has ended
+		return nil, &script.Error{
+			Kind: script.Unavailable, Field: "tenant", Err: ErrEnded,
+			Message: "the process of tenant " + t.name + " ended while it ran the script, and is being replaced: the script may be why, for example because it takes too much memory",
 		}
-		if ctx.Err() != nil {
-			return nil, script.Errorf(script.Timeout, "", "the time was over before the process of tenant %s answered", t.name)
-		}
+	default:
 		return nil, wire.FromStatus(err)
 	}
 	if resp.GetRun() == nil {

@@ -133,7 +133,7 @@ func (d *Daemon) targets(tenant string) []query.Target {
 	answerers := d.fleet.Answerers(tenant)
 	targets := make([]query.Target, len(answerers))
 	for i, a := range answerers {
-		targets[i] = query.Target{Agent: a.Agent, Identity: a.Identity, Answers: a.Queries}
+		targets[i] = query.Target{Agent: a.Agent, Identity: a.Identity, Incarnation: a.Incarnation, Answers: a.Queries}
 	}
 	return targets
 }

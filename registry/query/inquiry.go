@@ -105,17 +105,18 @@ func (in *inquiry) finish(agent string) {
 	}
 }
 
-// dropDisconnected stops waiting for agents that are no longer connected.
-func (in *inquiry) dropDisconnected(connected []Target) {
+// dropDisconnected stops waiting for agents that are no longer connected, and for those that have another incarnation than
+// the one that answers.
+func (in *inquiry) dropDisconnected(connected []Target, incarnation string) {
 	there := make(map[string]bool, len(connected))
 	for _, t := range connected {
-		there[t.Agent] = true
+		there[t.Agent] = incarnation == "" || t.Incarnation == incarnation
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for agent := range in.pending {
 		if !there[agent] {
-			in.result.Silent = append(in.result.Silent, agent)
+			in.result.Silent, in.result.Gone = append(in.result.Silent, agent), append(in.result.Gone, agent)
 			in.finish(agent)
 		}
 	}

@@ -70,7 +70,9 @@ type Transport interface {
 type Target struct {
 	Agent    string
 	Identity string // in the access policy
-	Answers  bool   // supports queries; older agents do not
+	// Incarnation is another one after each start of the agent.
+	Incarnation string
+	Answers     bool // supports queries; older agents do not
 }
 
 // Config of an Asker.
@@ -102,6 +104,8 @@ type Question struct {
 	Bytes int64
 	// Query has the kind. The Asker sets the other fields.
 	Query *eventv1.Query
+	// Incarnation is the only one that answers; any if empty. When its agent has started again, Ask stops waiting for it.
+	Incarnation string
 	// Content is sent before the query, to its only agent. It is at most MaxContent bytes.
 	Content []byte
 }
@@ -119,6 +123,7 @@ type Result struct {
 	Answered []string  // the answer is complete
 	Failed   []Failure // an error, or an incomplete answer
 	Silent   []string  // no answer in time, or disconnected
+	Gone     []string  // those of Silent that disconnected
 	Older    []string  // too old to know queries, or this kind
 }
 
@@ -266,7 +271,7 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 		case <-in.done:
 			return
 		case <-look.C:
-			in.dropDisconnected(a.targets(q))
+			in.dropDisconnected(a.targets(q), q.Incarnation)
 		case <-deadline.C:
 			return
 		case <-ctx.Done():

@@ -39,6 +39,7 @@ type air struct {
 // agent is one end of the air. answer is called for each query.
 type agent struct {
 	name, identity string
+	incarnation    string
 	tenants        []string
 	older          bool
 	answer         func(a *agent, q *eventv1.Query)
@@ -112,7 +113,7 @@ func (a *air) targets(string) (all []query.Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, one := range a.agents {
-		all = append(all, query.Target{Agent: one.name, Identity: one.identity, Answers: !one.older})
+		all = append(all, query.Target{Agent: one.name, Identity: one.identity, Incarnation: one.incarnation, Answers: !one.older})
 	}
 	return all
 }
@@ -264,6 +265,20 @@ func TestAnAgentLeaves(t *testing.T) {
 		begun := time.Now()
 		result, err := a.asker().Ask(t.Context(), question(), func(query.Part) {})
 		if err != nil || time.Since(begun) != 2*time.Second || !slices.Equal(result.Silent, []string{"n1"}) || !slices.Equal(result.Answered, []string{"n2"}) {
+			t.Errorf("%+v, %v after %v", result, err, time.Since(begun))
+		}
+	})
+}
+
+// TestAnAgentStartsAgain: who asks one incarnation does not wait for the next.
+func TestAnAgentStartsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAir(&agent{name: "n1", incarnation: "second"})
+		q := question()
+		q.Agents, q.Incarnation = []string{"n1"}, "first"
+		begun := time.Now()
+		result, err := a.asker().Ask(t.Context(), q, func(query.Part) {})
+		if err != nil || time.Since(begun) != time.Second || !slices.Equal(result.Silent, q.Agents) || !slices.Equal(result.Gone, q.Agents) {
 			t.Errorf("%+v, %v after %v", result, err, time.Since(begun))
 		}
 	})
@@ -467,7 +482,7 @@ func TestQuestionsThatAreNotAsked(t *testing.T) {
 		}
 		q = question()
 		q.Agents = []string{"edge-*"}
-		if result, err := asker.Ask(t.Context(), q, nil); err != nil || fmt.Sprint(result) != "{[] [] [] []}" {
+		if result, err := asker.Ask(t.Context(), q, nil); err != nil || fmt.Sprint(result) != "{[] [] [] [] []}" {
 			t.Errorf("of nobody: %+v, %v", result, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

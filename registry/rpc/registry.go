@@ -11,6 +11,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry/fleet"
 	"github.com/scriptorium-dev/scriptorium/registry/recentlogs"
 	"github.com/scriptorium-dev/scriptorium/registry/top"
+	"github.com/scriptorium-dev/scriptorium/registry/turns"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -20,6 +21,7 @@ type registryService struct {
 	fleet    *fleet.Fleet
 	logs     Logs
 	asker    recentlogs.Asker
+	tries    *turns.Turns
 	timeline Timeline
 	usage    Usage
 	top      *top.Reader                 // nil if asker is

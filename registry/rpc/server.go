@@ -119,7 +119,7 @@ func New(cfg Config) *Server {
 		RequestTimeout: cfg.RequestTimeout,
 		ReplyTimeout:   replyTimeout,
 	}, append(options, cfg.Options...)...)
-	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, timeline: cfg.Timeline, usage: cfg.Usage, about: cfg.About, draining: s.draining}
+	service := &registryService{registry: cfg.Registry, fleet: cfg.Fleet, logs: cfg.Logs, asker: cfg.Asker, tries: newTries(), timeline: cfg.Timeline, usage: cfg.Usage, about: cfg.About, draining: s.draining}
 	if cfg.Asker != nil {
 		service.top = top.New(cfg.Asker)
 	}

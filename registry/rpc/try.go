@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -10,8 +11,20 @@ import (
 	"github.com/scriptorium-dev/scriptorium/registry"
 	"github.com/scriptorium-dev/scriptorium/registry/access"
 	"github.com/scriptorium-dev/scriptorium/registry/tryout"
+	"github.com/scriptorium-dev/scriptorium/registry/turns"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
+
+// tryPatience is how long a script waits until others have been tried.
+const tryPatience = 3 * time.Second
+
+// newTries bounds the tries of a tenant, so that they leave room for others: among the queries of the registry, and where an
+// agent keeps what waits to be tried.
+func newTries() *turns.Turns {
+	return turns.New(turns.Config{
+		Concurrent: 16, PerCaller: 2, MinRest: 1, Busy: "the registry has other scripts tried, at most 2 of a tenant at a time: try again when one has ended",
+	})
+}
 
 func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*registryv1.TryResponse, error) {
 	who := access.FromContext(ctx)
@@ -38,8 +51,24 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 		}
 		req.Settings = &settings
 	}
-	ctx, cancel := s.untilDraining(ctx)
+	waits, cancel := s.untilDraining(ctx)
 	defer cancel()
+	resp, err := s.try(waits, req, m, timeout)
+	if err != nil && ctx.Err() == nil && waits.Err() != nil {
+		return nil, errStopping()
+	}
+	return resp, err
+}
+
+// try has an agent run the script, when there is a place for it.
+func (s *registryService) try(ctx context.Context, req registry.TryRequest, m *registryv1.TryRequest, timeout time.Duration) (*registryv1.TryResponse, error) {
+	waits, cancel := context.WithTimeout(ctx, tryPatience)
+	end, err := s.tries.Begin(waits, req.Name.Tenant)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	defer end(0)
 	draft, refused, err := s.registry.Draft(ctx, req)
 	switch {
 	case err != nil:
@@ -51,8 +80,8 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 		return nil, err
 	}
 	found, err := tryout.Run(ctx, s.asker, tryout.Request{
-		Caller: who.Subject, Script: tryScript(draft, m), Agent: m.GetAgent(), Timeout: timeout, Answerers: s.fleet.Answerers(m.GetTenant()),
-		Note: func(agent string) error { return s.registry.NoteTry(ctx, who, draft, agent) },
+		Caller: req.By.Subject, Script: tryScript(draft, m), Agent: m.GetAgent(), Timeout: timeout, Answerers: s.fleet.Answerers(m.GetTenant()),
+		Note: func(agent string) error { return s.registry.NoteTry(ctx, req.By, draft, agent) },
 	})
 	if err != nil {
 		return nil, err

@@ -158,6 +158,7 @@ func (r *Request) ask(ctx context.Context, asker Asker, agent fleet.Answerer, co
 	}
 	result, err := asker.Ask(ctx, query.Question{
 		Caller: r.Caller, Agents: []string{agent.Agent}, Tenant: r.Script.GetTenant(), Timeout: r.Timeout + patience, AgentBytes: agentBytes, Bytes: agentBytes,
+		Incarnation: agent.Incarnation,
 		Query: &eventv1.Query{Kind: &eventv1.Query_Try{Try: &eventv1.TryQuery{
 			Incarnation: agent.Incarnation, Digest: digest[:], Size: int64(len(content)), Timeout: durationpb.New(r.Timeout),
 		}}},
@@ -172,6 +173,8 @@ func (r *Request) ask(ctx context.Context, asker Asker, agent fleet.Answerer, co
 		return nil, true, &e
 	case len(result.Older) > 0:
 		return nil, true, errOlder(agent.Agent)
+	case len(result.Gone) > 0:
+		return nil, false, script.Errorf(script.Unavailable, "agent", "agent %s has left, or started again, before it answered: try again, or on another agent", agent.Agent)
 	case len(result.Answered) == 0:
 		return nil, false, script.Errorf(script.Unavailable, "agent", "agent %s did not answer in time: is it busy, and do the users of NATS have the subject PREFIX.content.> (deploy/nats/nats-server.conf)?", agent.Agent)
 	}
@@ -207,8 +210,17 @@ func (c *collector) take(p query.Part) {
 	}
 }
 
-// believable returns the result without what cannot be one. How much it is says the query.
+// Bounds of a result, beside the bytes that an agent may send: many empty parts are few bytes.
+const (
+	maxLogs        = 100
+	maxDifferences = 20
+)
+
+// believable returns the result without what cannot be one.
 func believable(r *eventv1.TryResult) *eventv1.TryResult {
+	if more := len(r.GetLogs()) - maxLogs; more > 0 {
+		r.Logs, r.DroppedLogs = slices.Clone(r.GetLogs()[:maxLogs]), r.GetDroppedLogs()+uint64(more)
+	}
 	if slices.ContainsFunc(r.GetResults(), func(text []byte) bool { return !json.Valid(text) }) {
 		r.Results, r.Truncated = nil, true
 	}
@@ -218,6 +230,9 @@ func believable(r *eventv1.TryResult) *eventv1.TryResult {
 		r.Test.Differences = slices.DeleteFunc(r.GetTest().GetDifferences(), func(d *eventv1.TryDifference) bool {
 			return d.GetWant() != "" && !json.Valid([]byte(d.GetWant())) || d.GetGot() != "" && !json.Valid([]byte(d.GetGot()))
 		})
+		if d := r.GetTest().GetDifferences(); len(d) > maxDifferences {
+			r.Test.Differences, r.Test.MoreDifferences = slices.Clone(d[:maxDifferences]), true
+		}
 	}
 	return r
 }

@@ -42,6 +42,8 @@ func (a *agents) Ask(_ context.Context, q query.Question, take func(query.Part))
 		return query.Result{Older: q.Agents}, nil
 	case "silent":
 		return query.Result{Silent: q.Agents}, nil
+	case "left":
+		return query.Result{Silent: q.Agents, Gone: q.Agents}, nil
 	case "gone":
 		return query.Result{}, nil
 	case "strict":
@@ -54,7 +56,8 @@ func (a *agents) Ask(_ context.Context, q query.Question, take func(query.Part))
 				Run: &eventv1.TryRun{},
 				Results: []*eventv1.TryResult{{
 					Results: [][]byte{[]byte("{")}, Error: &scriptv1.Error{Kind: "SCRIPT", Stack: slices.Repeat([]*scriptv1.Frame{{Function: strings.Repeat("f", 1000)}}, 1000)},
-					Test: &eventv1.TryTest{Differences: []*eventv1.TryDifference{{Want: "{"}, {Got: "1"}}},
+					Test: &eventv1.TryTest{Differences: slices.Repeat([]*eventv1.TryDifference{{Want: "{"}, {Got: "1"}}, 500)},
+					Logs: make([]*eventv1.TryLog, 1000),
 				}},
 			}}}})
 		}
@@ -87,6 +90,7 @@ func TestWhichAgentIsAsked(t *testing.T) {
 		says  string
 	}{
 		"any":                     {"", []string{"good"}, "", ""},
+		"one that has left":       {"", []string{"left"}, script.Unavailable, "left"},
 		"one":                     {"good", []string{"silent", "good", "strict"}, "", ""},
 		"nobody":                  {"", nil, script.Unavailable, "no agent that follows tenant acme is connected"},
 		"one that is not there":   {"gone", []string{"good"}, script.NotFound, "no agent with the name"},
@@ -138,8 +142,11 @@ func TestAnAgentThatLies(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	r := found.Results[0]
-	if len(r.GetResults()) > 0 || !r.GetTruncated() || len(r.GetTest().GetDifferences()) != 1 {
+	if len(r.GetResults()) > 0 || !r.GetTruncated() || len(r.GetTest().GetDifferences()) != 20 || !r.GetTest().GetMoreDifferences() {
 		t.Errorf("what is no JSON: %v", r)
+	}
+	if len(r.GetLogs()) != 100 || r.GetDroppedLogs() != 900 {
+		t.Errorf("%d lines, and %d that were left out", len(r.GetLogs()), r.GetDroppedLogs())
 	}
 	if stack := r.GetError().GetStack(); len(stack) > script.MaxFrames || len(stack[0].GetFunction()) > script.MaxFunctionBytes {
 		t.Errorf("a stack of %d frames", len(stack))
