@@ -31,9 +31,12 @@ const signInAgain: Interceptor = (next) => async (request) => {
   }
 };
 
+/** The event when the session is over. A page that has more than the registry prevents its default, which leaves the page. */
+export const signedOut = 'signedout';
+
 /** goToSignIn keeps the present page in the URL, to return to it. */
 export function goToSignIn(): void {
-  if (!location.pathname.startsWith('/signin')) {
+  if (!location.pathname.startsWith('/signin') && dispatchEvent(new Event(signedOut, { cancelable: true }))) {
     location.assign(`/signin/?to=${encodeURIComponent(location.pathname + location.search)}`);
   }
 }

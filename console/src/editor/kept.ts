@@ -8,6 +8,8 @@ const kept = new Map<string, Opened>();
 
 export const keptDraft = (name: string): Opened | undefined => kept.get(name);
 
+export const hasDrafts = (): boolean => kept.size > 0;
+
 export function keep(name: string, opened: Opened): void {
   if (!opened.draft.dirty) {
     forget(name);

@@ -90,7 +90,8 @@ func (w *world) publishEvil(t *testing.T) {
 	}
 	settings := script.Settings{
 		Spec: script.Spec{
-			Config: append(append([]byte(`{"key": `), text...), 0x7d), Tests: []script.Test{{Name: evil, Request: []byte("{}"), Expect: text}}},
+			Config: append(append([]byte(`{"key": `), text...), 0x7d), Tests: []script.Test{{Name: evil, Request: []byte("{}"), Expect: text}},
+		},
 	}
 	for _, source := range []string{
 		"function handle(who) log.warn(" + quoted + ") if who == 'fail' then error(" + quoted + ") end return " + quoted + " end",

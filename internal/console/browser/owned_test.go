@@ -63,7 +63,10 @@ func TestReader(t *testing.T) {
 	p.Click("button", "Cancel")
 	p.Click("button", "Run")
 	p.Wait("why it does not run", "document.body.innerText.split('has no role publish').length > 2")
-	p.Go(w.url + "/access/")
+	p.Click("button", "Drop changes")
+	p.See("Version 1.")
+	p.Click("link", "Access")
+	p.See("What you may do")
 	p.See("read")
 	p.Miss("self") // nothing about others
 }

@@ -189,6 +189,27 @@ func TestRegistryRestarts(t *testing.T) {
 	}
 }
 
+// TestSessionEnds checks that a person loses no draft when the session ends, and goes on after a sign-in in another tab.
+func TestSessionEnds(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	b := browser.Start(t)
+	mine, other := b.Open(t), b.Open(t)
+	w.signIn(mine, "/script/?name=acme/route")
+	mine.Replace("Source of acme/route", "-- mine\n"+router)
+	mine.See("with changes that are not published")
+	other.Go(w.url + "/")
+	other.Click("button", "anonymous")
+	other.Click("button", "Sign out")
+	mine.Replace("Source of acme/route", "-- mine, too\n"+router)
+	mine.See("Your session ended.")
+	w.signIn(other, "/")
+	mine.See("Live")
+	mine.Forgive() // the calls meanwhile
+	publishDraft(mine, "A comment")
+	mine.See("Version 2 is published.")
+}
+
 // live waits until the version runs on all agents.
 func (w *world) live(t *testing.T, name string, version uint64) {
 	t.Helper()
