@@ -65,7 +65,7 @@ type Console struct {
 	metrics  *metrics
 	log      *slog.Logger
 
-	draining context.Context // ends when streams are to
+	draining context.Context // ends when streams must end
 	drain    context.CancelFunc
 	conns    []io.Closer
 }

@@ -123,7 +123,7 @@ type Result struct {
 	Answered []string  // the answer is complete
 	Failed   []Failure // an error, or an incomplete answer
 	Silent   []string  // no answer in time, or disconnected
-	Gone     []string  // those of Silent that disconnected
+	Gone     []string  // the agents of Silent that disconnected
 	Older    []string  // too old to know queries, or this kind
 }
 

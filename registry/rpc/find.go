@@ -18,7 +18,7 @@ const (
 	maxSearchWords = 8
 )
 
-// FindScripts is for lists that people scroll through. Whom nothing may be read of finds nothing.
+// FindScripts is for lists that people scroll through. A caller without the right to read anything finds nothing.
 func (s *registryService) FindScripts(ctx context.Context, m *registryv1.FindScriptsRequest) (*registryv1.FindScriptsResponse, error) {
 	who := access.FromContext(ctx)
 	filter, err := toFilter(who, m.GetTenant(), "")
@@ -79,41 +79,37 @@ func window(offset, limit int32) (from, most int, err error) {
 	return int(offset), min(int(limit), maxWindow), nil
 }
 
-func toState(state registryv1.ScriptState) (fleet.State, error) {
-	switch state {
-	case registryv1.ScriptState_SCRIPT_STATE_UNSPECIFIED:
-		return fleet.AnyState, nil
-	case registryv1.ScriptState_SCRIPT_STATE_CANDIDATE:
-		return fleet.WithCandidate, nil
-	case registryv1.ScriptState_SCRIPT_STATE_CANDIDATE_FAILED:
-		return fleet.CandidateFailed, nil
-	case registryv1.ScriptState_SCRIPT_STATE_HELD:
-		return fleet.Held, nil
-	case registryv1.ScriptState_SCRIPT_STATE_DISABLED:
-		return fleet.Disabled, nil
-	case registryv1.ScriptState_SCRIPT_STATE_FAILING:
-		return fleet.Failing, nil
-	case registryv1.ScriptState_SCRIPT_STATE_NOT_CONVERGED:
-		return fleet.NotConverged, nil
-	case registryv1.ScriptState_SCRIPT_STATE_UNREADABLE:
-		return fleet.Unreadable, nil
+// known returns the registry's value for one of the protocol.
+func known[E comparable, V any](field string, e E, values map[E]V) (V, error) {
+	v, ok := values[e]
+	if !ok {
+		return v, script.Errorf(script.Invalid, field, "%v is no %s that this registry knows", e, field)
 	}
-	return 0, script.Errorf(script.Invalid, "state", "%d is no state that this registry knows", state)
+	return v, nil
+}
+
+func toState(state registryv1.ScriptState) (fleet.State, error) {
+	return known("state", state, map[registryv1.ScriptState]fleet.State{
+		registryv1.ScriptState_SCRIPT_STATE_UNSPECIFIED:      fleet.AnyState,
+		registryv1.ScriptState_SCRIPT_STATE_CANDIDATE:        fleet.WithCandidate,
+		registryv1.ScriptState_SCRIPT_STATE_CANDIDATE_FAILED: fleet.CandidateFailed,
+		registryv1.ScriptState_SCRIPT_STATE_HELD:             fleet.Held,
+		registryv1.ScriptState_SCRIPT_STATE_DISABLED:         fleet.Disabled,
+		registryv1.ScriptState_SCRIPT_STATE_FAILING:          fleet.Failing,
+		registryv1.ScriptState_SCRIPT_STATE_NOT_CONVERGED:    fleet.NotConverged,
+		registryv1.ScriptState_SCRIPT_STATE_UNREADABLE:       fleet.Unreadable,
+	})
 }
 
 func toOrder(order registryv1.ScriptOrder) (fleet.Order, error) {
-	switch order {
-	case registryv1.ScriptOrder_SCRIPT_ORDER_UNSPECIFIED:
-		return fleet.ByName, nil
-	case registryv1.ScriptOrder_SCRIPT_ORDER_CHANGED:
-		return fleet.ByChange, nil
-	case registryv1.ScriptOrder_SCRIPT_ORDER_FAILING:
-		return fleet.ByFailing, nil
-	}
-	return 0, script.Errorf(script.Invalid, "order", "%d is no order that this registry knows", order)
+	return known("order", order, map[registryv1.ScriptOrder]fleet.Order{
+		registryv1.ScriptOrder_SCRIPT_ORDER_UNSPECIFIED: fleet.ByName,
+		registryv1.ScriptOrder_SCRIPT_ORDER_CHANGED:     fleet.ByChange,
+		registryv1.ScriptOrder_SCRIPT_ORDER_FAILING:     fleet.ByFailing,
+	})
 }
 
-// FindAgents is for those for whom ListAgents is.
+// FindAgents needs the same rights as ListAgents.
 func (s *registryService) FindAgents(ctx context.Context, m *registryv1.FindAgentsRequest) (*registryv1.FindAgentsResponse, error) {
 	who := access.FromContext(ctx)
 	if err := who.CheckAll(access.Read, script.Selector{}); err != nil {
@@ -148,41 +144,25 @@ func (s *registryService) FindAgents(ctx context.Context, m *registryv1.FindAgen
 }
 
 func toAgentState(state registryv1.AgentState) (fleet.AgentState, error) {
-	switch state {
-	case registryv1.AgentState_AGENT_STATE_UNSPECIFIED:
-		return fleet.AnyAgent, nil
-	case registryv1.AgentState_AGENT_STATE_TROUBLED:
-		return fleet.TroubledAgent, nil
-	case registryv1.AgentState_AGENT_STATE_UNKNOWN:
-		return fleet.UnknownAgent, nil
-	case registryv1.AgentState_AGENT_STATE_BEHIND:
-		return fleet.BehindAgent, nil
-	case registryv1.AgentState_AGENT_STATE_FAILING:
-		return fleet.FailingAgent, nil
-	case registryv1.AgentState_AGENT_STATE_HELD:
-		return fleet.HeldAgent, nil
-	case registryv1.AgentState_AGENT_STATE_FOREIGN:
-		return fleet.ForeignAgent, nil
-	case registryv1.AgentState_AGENT_STATE_FLEET:
-		return fleet.FleetAgent, nil
-	case registryv1.AgentState_AGENT_STATE_QUARANTINED:
-		return fleet.QuarantinedAgent, nil
-	case registryv1.AgentState_AGENT_STATE_DISK:
-		return fleet.DiskAgent, nil
-	}
-	return 0, script.Errorf(script.Invalid, "state", "%d is no state that this registry knows", state)
+	return known("state", state, map[registryv1.AgentState]fleet.AgentState{
+		registryv1.AgentState_AGENT_STATE_UNSPECIFIED: fleet.AnyAgent,
+		registryv1.AgentState_AGENT_STATE_TROUBLED:    fleet.TroubledAgent,
+		registryv1.AgentState_AGENT_STATE_UNKNOWN:     fleet.UnknownAgent,
+		registryv1.AgentState_AGENT_STATE_BEHIND:      fleet.BehindAgent,
+		registryv1.AgentState_AGENT_STATE_FAILING:     fleet.FailingAgent,
+		registryv1.AgentState_AGENT_STATE_HELD:        fleet.HeldAgent,
+		registryv1.AgentState_AGENT_STATE_FOREIGN:     fleet.ForeignAgent,
+		registryv1.AgentState_AGENT_STATE_FLEET:       fleet.FleetAgent,
+		registryv1.AgentState_AGENT_STATE_QUARANTINED: fleet.QuarantinedAgent,
+		registryv1.AgentState_AGENT_STATE_DISK:        fleet.DiskAgent,
+	})
 }
 
 func toAgentOrder(order registryv1.AgentOrder) (fleet.AgentOrder, error) {
-	switch order {
-	case registryv1.AgentOrder_AGENT_ORDER_UNSPECIFIED:
-		return fleet.AgentsByName, nil
-	case registryv1.AgentOrder_AGENT_ORDER_LAG:
-		return fleet.AgentsByLag, nil
-	case registryv1.AgentOrder_AGENT_ORDER_SOFTWARE:
-		return fleet.AgentsBySoftware, nil
-	case registryv1.AgentOrder_AGENT_ORDER_FAILED:
-		return fleet.AgentsByFailed, nil
-	}
-	return 0, script.Errorf(script.Invalid, "order", "%d is no order that this registry knows", order)
+	return known("order", order, map[registryv1.AgentOrder]fleet.AgentOrder{
+		registryv1.AgentOrder_AGENT_ORDER_UNSPECIFIED: fleet.AgentsByName,
+		registryv1.AgentOrder_AGENT_ORDER_LAG:         fleet.AgentsByLag,
+		registryv1.AgentOrder_AGENT_ORDER_SOFTWARE:    fleet.AgentsBySoftware,
+		registryv1.AgentOrder_AGENT_ORDER_FAILED:      fleet.AgentsByFailed,
+	})
 }
