@@ -132,7 +132,7 @@ test-envoy-gateway: ## Translate the manifests of docs/gateways/envoy-gateway.md
 	CGO_ENABLED=0 go -C gateways/manifests build -o "$$out/egctl" github.com/envoyproxy/gateway/cmd/egctl && \
 	go test -count=1 ./agent/gateway/envoy -run EnvoyGateway -envoygateway.egctl "$$out/egctl"
 
-$(CONSOLE): $(shell find console -path console/dist -prune -o -path console/node_modules -prune -o -path console/src/gen -prune -o -type f -print) \
+$(CONSOLE): $(shell find console -path console/dist -prune -o -path console/node_modules -prune -o -path console/src/gen -prune -o -type f -print 2>/dev/null) \
 		$(wildcard proto/registry/v1/*.proto proto/script/v1/*.proto proto/event/v1/*.proto proto/console/v1/*.proto)
 	$(MAKE) --no-print-directory console
 

@@ -4,6 +4,7 @@ const chunks: [path: RegExp, chunk: string][] = [
   [/\/src\/editor\/(view|theme|complete|mark|rego)\.ts/, 'codemirror'],
   [/\/node_modules\/(@connectrpc|@bufbuild)\/|\/src\/(gen|api)\//, 'calls'],
   [/\/src\/(editor|manifest|try)\/|\/src\/routes\/script\/(index|new)/, 'editor'],
+  [/\/src\/script\/name\.ts/, 'shell'],
   [/\/src\/(release|script)\//, 'script'],
   [/\/src\/routes\/script\/history\//, 'history'],
   [/\/src\/rollout\/|\/src\/routes\/script\/rollout\//, 'rollout'],

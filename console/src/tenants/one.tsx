@@ -51,7 +51,8 @@ export const OneTenant = component$<{ name: string; url: Signal<URL | undefined>
       <Problem failure={failure.value} />
       {t && editing.value && <TenantForm key={String(t.revision)} tenant={t} onSaved$={saved} onCancel$={() => { editing.value = false; }} />}
       {t && !editing.value && <Settings tenant={t} set={set} />}
-      <UsagePanel tenant={name} url={url} />
+      {/* Below the settings: it would move when they come. */}
+      {(t || failure.value) && <UsagePanel tenant={name} url={url} />}
       <Confirm open={resetting} title={`Back to the defaults for ${name}`} action="Remove the settings" danger onConfirm$={async () => {
         await registry().setTenant({ tenant: name, author: await caller(), expectedRevision: found.value?.revision ?? 0n });
         await saved('The settings are removed: the defaults hold.');
