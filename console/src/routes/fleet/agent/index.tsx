@@ -45,7 +45,8 @@ export default component$(() => {
           <Facts agent={agent} head={answer.headRevision} />
         </>
       )}
-      {name && <Events agent={name} />}
+      {/* Below the facts: they would move when those come. */}
+      {name && (answer || failure.value) && <Events agent={name} />}
     </>
   );
 });
