@@ -8,7 +8,7 @@ const chunks: [path: RegExp, chunk: string][] = [
   [/\/src\/(release|script)\//, 'script'],
   [/\/src\/routes\/script\/history\//, 'history'],
   [/\/src\/rollout\/|\/src\/routes\/script\/rollout\//, 'rollout'],
-  [/\/src\/(live|ui|shell)\/|\/src\/routes\/layout|\/src\/root/, 'shell'],
+  [/\/src\/(live|ui|shell|root\.tsx|routes\/layout)/, 'shell'],
   [/\/src\/scripts\/|\/src\/routes\/index/, 'scripts'],
   [/\/src\/tenants\/(chooser|names)/, 'shell'],
   [/\/src\/(?:routes\/)?(access|audit|fleet|logs|signin|tenants|values)\//, '$1'],
