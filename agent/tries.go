@@ -42,7 +42,7 @@ func (a *Agent) try(ctx context.Context, q *eventv1.Query, send answer.Send) err
 	return sendTry(found, send)
 }
 
-// tried has the script run, in the process of its tenant if it has one.
+// tried runs the script, in the process of its tenant if the tenant has one.
 func (a *Agent) tried(ctx context.Context, q *eventv1.Query) (*tryout.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.GetTry().GetTimeout().AsDuration())
 	defer cancel()

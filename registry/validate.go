@@ -45,8 +45,8 @@ func validateExpected(revision script.Revision) error {
 	return nil
 }
 
-// meet refuses a write that expects another revision of what is there than the present one. exists is false of what was
-// deleted; its tombstone has a revision.
+// meet refuses a write that expects another revision than the present one. exists is false for deleted objects, whose
+// tombstones have a revision, too.
 func meet(expected, present script.Revision, exists bool, what, again string) error {
 	switch {
 	case expected == script.Absent && exists:

@@ -9,7 +9,7 @@ import (
 // release: etcd's mod revision. 0 is before the first change.
 type Revision int64
 
-// Absent is what a write expects that creates: there must be nothing that has a revision.
+// Absent is the expected revision of a write that only creates: there must be no such object.
 const Absent Revision = -1
 
 // Version is an immutable, numbered edition of a script. Numbers start at 1 and

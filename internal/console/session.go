@@ -29,6 +29,8 @@ const (
 	requestBurst      = 200
 	maxCalls          = 32
 	maxStreams        = 24
+
+	maxCookie = 64 // bytes; the cookies of sessions are shorter
 )
 
 // identity is who has signed in, and how the registry knows that.
@@ -106,9 +108,15 @@ func (s *sessions) begin(who identity) (*http.Cookie, error) {
 
 // find returns the session of a request; nil if it has none that is good. active says that a person did something.
 func (s *sessions) find(r *http.Request, active bool) *session {
+	keys := s.keys(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.named(r)
+	var e *list.Element
+	for _, key := range keys {
+		if e = s.byKey[key]; e != nil {
+			break
+		}
+	}
 	if e == nil {
 		return nil
 	}
@@ -125,17 +133,18 @@ func (s *sessions) find(r *http.Request, active bool) *session {
 	return found
 }
 
-// named returns the session that a cookie of the request names; nil if there is none. mu is held. Without TLS, the servers of
-// other ports may have set cookies of that name, too.
-func (s *sessions) named(r *http.Request) *list.Element {
+// keys returns the keys of the sessions that the cookies of a request name. Without TLS, servers on other ports can set cookies
+// of the same name.
+func (s *sessions) keys(r *http.Request) (keys [][sha256.Size]byte) {
 	for _, cookie := range r.CookiesNamed(s.cookie.name()) {
+		if len(cookie.Value) > maxCookie {
+			continue
+		}
 		if secret, err := base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
-			if e := s.byKey[sha256.Sum256(secret)]; e != nil {
-				return e
-			}
+			keys = append(keys, sha256.Sum256(secret))
 		}
 	}
-	return nil
+	return keys
 }
 
 // finish ends a session, and its streams.

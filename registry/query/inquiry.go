@@ -105,8 +105,8 @@ func (in *inquiry) finish(agent string) {
 	}
 }
 
-// dropDisconnected stops waiting for agents that are no longer connected, and for those that have another incarnation than
-// the one that answers.
+// dropDisconnected stops waiting for agents that are no longer connected, and for agents that have started again, if the
+// question is for one incarnation.
 func (in *inquiry) dropDisconnected(connected []Target, incarnation string) {
 	there := make(map[string]bool, len(connected))
 	for _, t := range connected {

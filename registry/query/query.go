@@ -104,7 +104,7 @@ type Question struct {
 	Bytes int64
 	// Query has the kind. The Asker sets the other fields.
 	Query *eventv1.Query
-	// Incarnation is the only one that answers; any if empty. When its agent has started again, Ask stops waiting for it.
+	// Incarnation is the only one that can answer; any if empty. Ask stops waiting for an agent that has started again.
 	Incarnation string
 	// Content is sent before the query, to its only agent. It is at most MaxContent bytes.
 	Content []byte

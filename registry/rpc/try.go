@@ -15,14 +15,14 @@ import (
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
-// tryPatience is how long a script waits until others have been tried.
+// tryPatience is how long a try waits for others to end.
 const tryPatience = 3 * time.Second
 
-// newTries bounds the tries of a tenant, so that they leave room for others: among the queries of the registry, and where an
-// agent keeps what waits to be tried.
+// newTries bounds the tries of a tenant, so that they leave room for others among the registry's queries, and in the memory
+// of agents.
 func newTries() *turns.Turns {
 	return turns.New(turns.Config{
-		Concurrent: 16, PerCaller: 2, MinRest: 1, Busy: "the registry has other scripts tried, at most 2 of a tenant at a time: try again when one has ended",
+		Concurrent: 16, PerCaller: 2, MinRest: 1, Busy: "the registry runs at most 2 tries of a tenant at a time, and 16 in all: try again when one has ended",
 	})
 }
 
@@ -60,7 +60,7 @@ func (s *registryService) Try(ctx context.Context, m *registryv1.TryRequest) (*r
 	return resp, err
 }
 
-// try has an agent run the script, when there is a place for it.
+// try waits for a turn, and has an agent run the script.
 func (s *registryService) try(ctx context.Context, req registry.TryRequest, m *registryv1.TryRequest, timeout time.Duration) (*registryv1.TryResponse, error) {
 	waits, cancel := context.WithTimeout(ctx, tryPatience)
 	end, err := s.tries.Begin(waits, req.Name.Tenant)
