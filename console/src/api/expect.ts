@@ -1,2 +1,2 @@
-/** expecting is the condition of a write on what a page has read: that it still has the revision, or with 0, which is of nothing, that there is still none. */
+/** expecting is the condition of a write: the object still has the revision that the page read. 0 means that there was no object, so there must be none. */
 export const expecting = (revision: bigint): bigint => revision || -1n;

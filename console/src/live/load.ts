@@ -14,23 +14,26 @@ export function useLoad<Q, T>(query: Signal<Q | undefined>, load$: QRL<(query: Q
       }
       const abort = new AbortController();
       cleanup(() => abort.abort());
-      const load = async () => {
-        try {
-          const answer = await load$(q, abort.signal);
-          if (!abort.signal.aborted) {
-            found.value = answer;
-            failure.value = undefined;
-          }
-        } catch (error) {
-          if (!abort.signal.aborted) {
-            failure.value = failureOf(error);
-          }
-        }
-      };
-      // Not awaited: a task that waits would hold up the page.
-      void load();
+      begin(load$(q, abort.signal), abort.signal, found, failure);
     },
     { strategy: 'document-ready' },
   );
   return { found, failure };
+}
+
+/** begin keeps what comes of a load, unless the load was aborted. Nothing waits for it: a task that waits holds up the page. */
+export function begin<T>(load: Promise<T>, signal: AbortSignal, found: Signal<T | undefined>, failure: Signal<Failure | undefined>): void {
+  load.then(
+    (answer) => {
+      if (!signal.aborted) {
+        found.value = answer;
+        failure.value = undefined;
+      }
+    },
+    (error: unknown) => {
+      if (!signal.aborted) {
+        failure.value = failureOf(error);
+      }
+    },
+  );
 }

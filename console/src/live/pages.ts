@@ -1,6 +1,7 @@
 import { useSignal, useVisibleTask$, type QRL, type Signal } from '@builder.io/qwik';
-import { failureOf, type Failure } from '~/api/failure';
+import type { Failure } from '~/api/failure';
 import type { Window } from '~/ui/window';
+import { begin } from './load';
 
 /** Listed is a list as far as it is loaded. */
 export interface Listed<T> {
@@ -30,7 +31,7 @@ export function usePages<Q, L extends Listed<unknown>>(
   );
 
   useVisibleTask$(
-    async ({ track, cleanup }) => {
+    ({ track, cleanup }) => {
       const q = track(() => current.value);
       const have = track(() => list.value);
       const to = track(() => seen.to.value);
@@ -39,16 +40,7 @@ export function usePages<Q, L extends Listed<unknown>>(
       }
       const abort = new AbortController();
       cleanup(() => abort.abort());
-      try {
-        const longer = await load$(q, have, abort.signal);
-        if (!abort.signal.aborted) {
-          list.value = longer;
-        }
-      } catch (error) {
-        if (!abort.signal.aborted) {
-          failure.value = failureOf(error);
-        }
-      }
+      begin(load$(q, have, abort.signal), abort.signal, list, failure);
     },
     { strategy: 'document-ready' },
   );
