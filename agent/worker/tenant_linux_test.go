@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/agent/cache"
 	"github.com/scriptorium-dev/scriptorium/agent/gateway"
 	"github.com/scriptorium-dev/scriptorium/agent/worker/link"
 	"github.com/scriptorium-dev/scriptorium/proto/grpcguard"
+	"github.com/scriptorium-dev/scriptorium/proto/wire"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -284,6 +287,26 @@ func TestUnreachable(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 2 * time.Second} {
 		if d := p.unreachable(now.Add(after)); d != after {
 			t.Errorf("unreachable for %v, want %v", d, after)
+		}
+	}
+}
+
+// TestConnectionEnds tells the errors of a connection that has ended from what a process answers.
+func TestConnectionEnds(t *testing.T) {
+	for _, err := range []error{
+		grpc.ErrClientConnClosing, //nolint:staticcheck // calls on a closed connection fail with it
+		status.Error(codes.Unavailable, "error reading from server: EOF"),
+	} {
+		if !connectionEnded(err) {
+			t.Errorf("the connection of %v has not ended", err)
+		}
+	}
+	for _, err := range []error{
+		wire.ToStatus(script.Errorf(script.Unavailable, "tenant", "not yet")),
+		status.Error(codes.Unimplemented, "unknown method Try"),
+	} {
+		if connectionEnded(err) {
+			t.Errorf("the connection of %v has ended", err)
 		}
 	}
 }

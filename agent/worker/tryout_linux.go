@@ -33,7 +33,7 @@ func (t *tenant) tryOut(ctx context.Context, m *eventv1.TryScript) (*tryout.Answ
 	case err == nil:
 	case ctx.Err() != nil:
 		return nil, script.Errorf(script.Timeout, "", "the time was over before the process of tenant %s answered", t.name)
-	case status.Code(err) == codes.Unavailable && len(status.Convert(err).Details()) == 0: // the connection says so before the process has ended
+	case connectionEnded(err): // which is known before the process is reaped
 		return nil, &script.Error{
 			Kind: script.Unavailable, Field: "tenant", Err: ErrEnded,
 			Message: "the process of tenant " + t.name + " ended while it ran the script, and is being replaced: the script may be why, for example because it takes too much memory",
@@ -45,4 +45,11 @@ func (t *tenant) tryOut(ctx context.Context, m *eventv1.TryScript) (*tryout.Answ
 		return nil, errors.New("the process of the tenant answers without saying how it ran the script")
 	}
 	return &tryout.Answer{Run: resp.GetRun(), Results: resp.GetResults()}, nil
+}
+
+// connectionEnded reports whether an error of a call whose context goes on has no other cause than the connection: the process closed
+// it, or the agent, since the process has ended. An error with details is an answer of the process.
+func connectionEnded(err error) bool {
+	st := status.Convert(err)
+	return len(st.Details()) == 0 && (st.Code() == codes.Unavailable || st.Code() == codes.Canceled)
 }
