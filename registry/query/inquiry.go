@@ -15,12 +15,13 @@ import (
 
 // inquiry is a query in progress.
 type inquiry struct {
-	query  *eventv1.Query
-	caller string
-	bytes  int64 // that it reserves
-	each   int64 // bytes that an agent may send
-	take   func(Part)
-	done   chan struct{} // closed when no agent is pending
+	query       *eventv1.Query
+	caller      string
+	incarnation string // as in Question
+	bytes       int64  // that it reserves
+	each        int64  // bytes that an agent may send
+	take        func(Part)
+	done        chan struct{} // closed when no agent is pending
 
 	mu      sync.Mutex
 	ended   bool
@@ -45,6 +46,8 @@ func (in *inquiry) handle(of *session.Session, m *eventv1.Answer) outcome {
 	case in.ended || agent == nil:
 		return unexpected
 	case m.GetFleet() != in.query.GetFleet() || m.GetAgent() != of.Agent || agent.identity != of.Identity:
+		return otherSession
+	case !in.isFor(of.Incarnation):
 		return otherSession
 	case in.query.GetTenant() != "" && !of.Tenants.Matches(in.query.GetTenant()):
 		return otherSession
@@ -72,6 +75,11 @@ func (in *inquiry) handle(of *session.Session, m *eventv1.Answer) outcome {
 		in.last(of.Agent, m)
 	}
 	return taken
+}
+
+// isFor reports whether an agent of the incarnation can answer.
+func (in *inquiry) isFor(incarnation string) bool {
+	return in.incarnation == "" || in.incarnation == incarnation
 }
 
 // slack allows for agents that count bytes differently.
@@ -107,10 +115,10 @@ func (in *inquiry) finish(agent string) {
 
 // dropDisconnected stops waiting for agents that are no longer connected, and for agents that have started again, if the
 // question is for one incarnation.
-func (in *inquiry) dropDisconnected(connected []Target, incarnation string) {
+func (in *inquiry) dropDisconnected(connected []Target) {
 	there := make(map[string]bool, len(connected))
 	for _, t := range connected {
-		there[t.Agent] = incarnation == "" || t.Incarnation == incarnation
+		there[t.Agent] = in.isFor(t.Incarnation)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -130,6 +138,7 @@ func (in *inquiry) end() Result {
 	r := in.result
 	r.Silent = slices.AppendSeq(r.Silent, maps.Keys(in.pending))
 	slices.Sort(r.Silent)
+	slices.Sort(r.Gone)
 	slices.Sort(r.Answered)
 	slices.Sort(r.Older)
 	slices.SortFunc(r.Failed, func(a, b Failure) int { return cmp.Compare(a.Agent, b.Agent) })

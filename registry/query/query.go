@@ -123,7 +123,7 @@ type Result struct {
 	Answered []string  // the answer is complete
 	Failed   []Failure // an error, or an incomplete answer
 	Silent   []string  // no answer in time, or disconnected
-	Gone     []string  // the agents of Silent that disconnected
+	Gone     []string  // the agents of Silent that disconnected, or started again
 	Older    []string  // too old to know queries, or this kind
 }
 
@@ -271,7 +271,7 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 		case <-in.done:
 			return
 		case <-look.C:
-			in.dropDisconnected(a.targets(q), q.Incarnation)
+			in.dropDisconnected(a.targets(q))
 		case <-deadline.C:
 			return
 		case <-ctx.Done():
@@ -282,7 +282,7 @@ func (a *Asker) wait(ctx context.Context, in *inquiry, q *Question) {
 
 // newInquiry returns an inquiry for the targets. The query has no fleet and no time yet.
 func newInquiry(q *Question, targets []Target, take func(Part)) *inquiry {
-	in := &inquiry{caller: q.Caller, take: take, pending: map[string]*pendingAgent{}, done: make(chan struct{})}
+	in := &inquiry{caller: q.Caller, incarnation: q.Incarnation, take: take, pending: map[string]*pendingAgent{}, done: make(chan struct{})}
 	for _, t := range targets {
 		if t.Answers {
 			in.pending[t.Agent] = &pendingAgent{identity: t.Identity}

@@ -42,10 +42,8 @@ func (a *agents) Ask(_ context.Context, q query.Question, take func(query.Part))
 		return query.Result{Older: q.Agents}, nil
 	case "silent":
 		return query.Result{Silent: q.Agents}, nil
-	case "left":
-		return query.Result{Silent: q.Agents, Gone: q.Agents}, nil
 	case "gone":
-		return query.Result{}, nil
+		return query.Result{Silent: q.Agents, Gone: q.Agents}, nil
 	case "strict":
 		return query.Result{Failed: []query.Failure{{Agent: name, Err: script.Errorf(script.Denied, "signature", "nobody signed it")}}}, nil
 	case "mute":
@@ -90,7 +88,6 @@ func TestWhichAgentIsAsked(t *testing.T) {
 		says  string
 	}{
 		"any":                     {"", []string{"good"}, "", ""},
-		"one that has left":       {"", []string{"left"}, script.Unavailable, "left"},
 		"one":                     {"good", []string{"silent", "good", "strict"}, "", ""},
 		"nobody":                  {"", nil, script.Unavailable, "no agent that follows tenant acme is connected"},
 		"one that is not there":   {"gone", []string{"good"}, script.NotFound, "no agent with the name"},
@@ -99,7 +96,7 @@ func TestWhichAgentIsAsked(t *testing.T) {
 		"any of older ones":       {"", []string{"older1", "older2"}, script.Unavailable, "too old"},
 		"any, all before queries": {"", []string{"!ancient"}, script.Unavailable, "too old"},
 		"a silent one":            {"silent", []string{"silent"}, script.Unavailable, "PREFIX.content"},
-		"one that leaves":         {"gone", []string{"gone"}, script.Unavailable, "did not answer"},
+		"one that leaves":         {"gone", []string{"gone"}, script.Unavailable, "has left"},
 		"one that refuses":        {"strict", []string{"strict", "good"}, script.Denied, "nobody signed it"},
 		"one that says nothing":   {"mute", []string{"mute"}, script.Unavailable, "does not say"},
 		"others after refusals":   {"", []string{"strict1", "older1", "older2", "good"}, "", ""},
