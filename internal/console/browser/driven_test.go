@@ -1,0 +1,165 @@
+package browser_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
+	"github.com/scriptorium-dev/scriptorium/script"
+)
+
+// by is who changes things beside the browser.
+var by = registryclient.DataWrite{Author: "bo", Note: "from elsewhere"}
+
+// TestValues writes a value, meets somebody else's change of it, deletes it, and brings it back.
+func TestValues(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	key := script.ValueKey{Tenant: "acme", Key: "flags/sale"}
+	content := func() string {
+		t.Helper()
+		_, got, err := w.Registry.Value(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	p := w.open(t, "/values/?tenant=acme")
+	p.See("acme has no values yet")
+	p.Click("button", "New value")
+	p.See("Or the content of a file") // the filter's name begins like the field's
+	p.Fill("Key", key.Key)
+	p.Fill("Content", `{"sale": 1}`)
+	p.Click("button", "Save")
+	p.See("version 1, 11 bytes")
+
+	p.Click("button", "Edit")
+	p.Fill("Content", `{"sale": 2}`)
+	if _, _, err := w.Registry.PutValue(t.Context(), key, []byte(`{"sale": 3}`), by); err != nil {
+		t.Fatal(err)
+	}
+	p.Click("button", "Save")
+	p.See("Somebody changed the value meanwhile: bo wrote")
+	if got := content(); got != `{"sale": 3}` {
+		t.Errorf("the conflict wrote %s", got)
+	}
+	p.Click("button", "Save mine in place of theirs")
+	p.See("flags/sale is saved.")
+	if got := content(); got != `{"sale": 2}` {
+		t.Errorf("the value is %s", got)
+	}
+	p.Click("button", "Delete…")
+	p.Fill("Reason", "the sale is over")
+	p.Click("button", "Delete")
+	p.See("flags/sale is deleted.")
+	p.Click("button", "Undo")
+	p.See("flags/sale is back.")
+	if got := content(); got != `{"sale": 2}` {
+		t.Errorf("the value is back as %s", got)
+	}
+}
+
+// TestTenantSettings changes a limit of a tenant.
+func TestTenantSettings(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/tenants/?tenant=acme")
+	p.See("Limits and quotas")
+	p.Click("button", "Edit")
+	p.Fill("Memory on each agent", "128Mi")
+	p.Click("button", "Save")
+	p.See("128Mi")
+	tenant, err := w.Registry.Tenant(t.Context(), "acme")
+	if err != nil || tenant.Settings.MemoryBytes != 128<<20 {
+		t.Errorf("%+v, %v", tenant.Settings, err)
+	}
+}
+
+// TestWorkbench uses what the story leaves out: completion, the YAML beside the forms, and a test that shows how results differ.
+func TestWorkbench(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme%2Froute")
+	p.See("The registry finds no problem.")
+	p.Replace("Source of acme/route", "function handle()\n  log.in")
+	p.Press(" ", chromedp.ModifierCtrl)
+	p.Wait("a completion of the host API", `[...document.querySelectorAll('*')].some((e) => e.shadowRoot?.querySelector('.cm-tooltip-autocomplete')?.textContent.includes('info'))`)
+	p.Press("\x1b")
+	p.Replace("Source of acme/route", router)
+
+	p.Click("tab", "Tests")
+	p.Click("button", "Add a test")
+	p.Fill("Name", "goes to the shop")
+	p.Fill("Expected result, in JSON", `{"upstream": "shop"}`)
+	p.Click("tab", "YAML")
+	p.Wait("the test in the YAML", `[...document.querySelectorAll('*')].some((e) => /goes to the shop[^]*upstream: shop/.test(e.shadowRoot?.querySelector('.cm-content')?.innerText ?? ''))`)
+	p.Click("tab", "Source")
+	p.Click("button", "Run the test")
+	p.See("1 of 1 tests failed.")
+	p.See("/upstream")
+	p.See(`"shop"`)
+}
+
+// TestApproval approves a step that waits for a person.
+func TestApproval(t *testing.T) {
+	w := start(t, 2)
+	w.Publish(t, localtest.Manifest("route", router), 2)
+	plan := script.Plan{Steps: []script.Step{{Percent: 50, Approval: true}}}
+	_, err := w.Registry.Publish(t.Context(), registryclient.PublishRequest{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(strings.ReplaceAll(router, "web", "shop")),
+		Settings: &script.Settings{Rollout: plan}, Write: registryclient.Write{Author: "bo"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.open(t, "/script/rollout/?name=acme%2Froute")
+	p.See("Version 2 is on its way")
+	p.Click("button", "Approve…")
+	p.Fill("Reason", "It looks good")
+	p.Click("button", "Approve")
+	p.See("Nothing is rolled out now")
+	p.See("It looks good")
+	w.live(t, "route", 2)
+}
+
+// TestChangeSet aborts a change set from the page of one of its scripts, while the registry is frozen. A freeze stops no abort.
+func TestChangeSet(t *testing.T) {
+	w := start(t, 2)
+	for _, name := range []string{"route", "gate"} {
+		w.Publish(t, localtest.Manifest(name, router), 2)
+	}
+	plan := script.Plan{Steps: []script.Step{{Percent: 50, Approval: true}}}
+	set := registryclient.ChangeSetRequest{Tenant: "acme", Name: "spring", Plan: &plan, ChangeSetWrite: registryclient.ChangeSetWrite{Author: "bo", Note: "both at once"}}
+	for _, name := range []string{"route", "gate"} {
+		set.Scripts = append(set.Scripts, registryclient.PublishRequest{
+			Name: script.Name{Tenant: "acme", Script: name}, Source: []byte(strings.ReplaceAll(router, "web", "shop")),
+		})
+	}
+	if _, err := w.Registry.PublishChangeSet(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	p := w.open(t, "/script/rollout/?name=acme%2Froute")
+	p.See("spring")
+	p.See("gate")
+	if _, err := w.Registry.Freeze(t.Context(), time.Hour, nil, "bo", "incident 12"); err != nil {
+		t.Fatal(err)
+	}
+	p.Click("link", "Fleet")
+	p.See("incident 12")
+	p.Go(w.url + "/script/rollout/?name=acme%2Froute")
+	p.Click("button", "Abort…")
+	p.See("all of its 2 scripts")
+	p.Fill("Reason", "It was wrong")
+	p.Click("button", "Abort")
+	p.See("It was wrong")
+	for _, name := range []string{"route", "gate"} {
+		fleet, err := w.Registry.Status(t.Context(), script.Name{Tenant: "acme", Script: name})
+		if err != nil || len(fleet.Scripts) != 1 || fleet.Scripts[0].Release.Active.Number != 1 || fleet.Scripts[0].Release.CandidateState() != script.CandidateFailed {
+			t.Errorf("%s: %+v, %v", name, fleet.Scripts, err)
+		}
+	}
+}
