@@ -1,13 +1,12 @@
-import { $, component$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
-import { useNavigate } from '@builder.io/qwik-city';
+import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { registry } from '~/api/client';
-import { hrefWith } from '~/shell/query';
+import { useChangeQuery } from '~/shell/query';
 
 const asked = 100;
 
 /** GroupBy chooses the label to group agents by. It offers nothing to people without the right to see labels. */
-export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; by: string }) => {
-  const navigate = useNavigate();
+export const GroupBy = component$(({ by }: { by: string }) => {
+  const change = useChangeQuery();
   const labels = useSignal<string[]>([]);
 
   useVisibleTask$(async () => {
@@ -19,9 +18,7 @@ export const GroupBy = component$(({ url, by }: { url: Signal<URL | undefined>; 
     }
   });
 
-  const choose = $((_: Event, select: HTMLSelectElement) =>
-    navigate(hrefWith(url.value!, { by: select.value || undefined, group: undefined, from: undefined }), { replaceState: true, scroll: false }),
-  );
+  const choose = $((_: Event, select: HTMLSelectElement) => change({ by: select.value || undefined, group: undefined, from: undefined }));
   const options = [...new Set([...(by ? [by] : []), ...labels.value])].sort();
   return labels.value.length > 0 ? (
     <label class="inline">

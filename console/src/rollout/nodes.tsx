@@ -1,7 +1,7 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
 import { RolloutState, type RolloutAgent, type WatchRolloutResponse } from '~/gen/proto/registry/v1/registry_pb';
-import { Link } from '~/shell/link';
-import { agentHref, hrefWith } from '~/shell/query';
+import { Link, QueryLink } from '~/shell/link';
+import { agentHref } from '~/shell/query';
 import { count } from '~/ui/number';
 import { plain } from '~/ui/plain';
 import { Groups } from './groups';
@@ -26,14 +26,14 @@ export const Nodes = component$<Props>(({ message, url }) => {
       <div class="head">
         <h2 id="nodes">Agents</h2>
         <span class="faint">{count(all)} follow the tenant</span>
-        <div class="end"><GroupBy url={url} by={message.groupBy} /></div>
+        <div class="end"><GroupBy by={message.groupBy} /></div>
       </div>
       <Legend message={message} url={url} />
       {chosen && url.value && (
         <p>
           Only {group !== undefined && <span class="tag accent">{message.groupBy || 'group'}: {group || 'without the label'}</span>}{' '}
           {state !== RolloutState.UNSPECIFIED && <span class="tag accent">{stateOf(state).word}</span>}{' '}
-          <Link href={hrefWith(url.value, { group: undefined, state: undefined, from: undefined })} replaceState scroll={false}>Show all agents</Link>
+          <QueryLink url={url.value} change={{ group: undefined, state: undefined, from: undefined }}>Show all agents</QueryLink>
         </p>
       )}
       {(message.groups.length > 1 || !single) && group === undefined && <Groups message={message} url={url} />}
@@ -58,7 +58,7 @@ const Legend = ({ message: m, url }: Props) => (
       return (
         <li key={s.word} title={s.title}>
           <span class={['node', s.word]} aria-hidden="true">{s.sign}</span>{' '}
-          {n > 0 && url.value ? <Link href={hrefWith(url.value, { state: s.word, from: undefined })} replaceState scroll={false}>{s.word} {count(n)}</Link> : <span class="faint">{s.word} {n}</span>}
+          {n > 0 && url.value ? <QueryLink url={url.value} change={{ state: s.word, from: undefined }}>{s.word} {count(n)}</QueryLink> : <span class="faint">{s.word} {n}</span>}
         </li>
       );
     })}
@@ -125,7 +125,7 @@ const Pages = ({ message: m, offset, url }: Props & { offset: number }) =>
   url.value && (offset > 0 || m.totalAgents > offset + m.agents.length) ? (
     <p>
       {count(offset + 1)} to {count(offset + m.agents.length)} of {count(m.totalAgents)}{' '}
-      {offset > 0 && <Link href={hrefWith(url.value, { from: offset > cells ? String(offset - cells) : undefined })} replaceState scroll={false}>Before</Link>}{' '}
-      {m.totalAgents > offset + m.agents.length && <Link href={hrefWith(url.value, { from: String(offset + cells) })} replaceState scroll={false}>Next</Link>}
+      {offset > 0 && <QueryLink url={url.value} change={{ from: offset > cells ? String(offset - cells) : undefined }}>Before</QueryLink>}{' '}
+      {m.totalAgents > offset + m.agents.length && <QueryLink url={url.value} change={{ from: String(offset + cells) }}>Next</QueryLink>}
     </p>
   ) : null;

@@ -20,11 +20,11 @@ const most = 1000;
  */
 export function useHealth(url: Signal<URL | undefined>): Signal<Map<string, Health>> {
   const health = useSignal(new Map<string, Health>());
-  const query = useComputed$(() => url.value && { tenant: param(url.value, 'tenant') });
+  const query = useComputed$(() => url.value && param(url.value, 'tenant'));
   usePoll(
     query,
     pause,
-    $(async ({ tenant }: { tenant: string }, signal: AbortSignal) => {
+    $(async (tenant: string, signal: AbortSignal) => {
       const { scripts } = await registry().top({ tenant, limit: most }, { signal });
       health.value = add(health.value, scripts);
     }),

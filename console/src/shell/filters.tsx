@@ -1,4 +1,4 @@
-import { $, component$, useSignal, useTask$, useVisibleTask$ } from '@builder.io/qwik';
+import { $, component$, useSignal, useTask$ } from '@builder.io/qwik';
 import { useChangeQuery } from './query';
 
 interface TextProps {
@@ -13,38 +13,29 @@ interface TextProps {
   size?: number;
 }
 
-const typing = 50;
-
-/** TextFilter is a field for a parameter of the URL. The URL follows a moment after typing. */
+/** TextFilter is a field for a parameter of the URL. */
 export const TextFilter = component$<TextProps>(({ label, name, value, placeholder, type = 'search', size = 20 }) => {
-  const typed = useSignal(value);
-  const sent = useSignal(value);
+  const text = useSignal(value);
+  const field = useSignal<HTMLInputElement>();
   const change = useChangeQuery();
 
-  // A new value in the URL replaces the text, unless it is the text that was typed a moment ago.
+  // A new value in the URL replaces the text, unless somebody is typing: then the URL is a moment behind.
   useTask$(({ track }) => {
     track(() => value);
-    if (value !== sent.value) {
-      sent.value = typed.value = value;
+    if (!field.value?.matches(':focus')) {
+      text.value = value;
     }
   });
 
-  useVisibleTask$(({ track, cleanup }) => {
-    const text = track(() => typed.value);
-    if (text === sent.value) {
-      return;
-    }
-    const timer = setTimeout(() => {
-      sent.value = text;
-      void change({ [name]: text.trim() || undefined });
-    }, typing);
-    cleanup(() => clearTimeout(timer));
+  const follow = $((_: Event, input: HTMLInputElement) => {
+    text.value = input.value;
+    return change({ [name]: input.value.trim() || undefined });
   });
 
   return (
     <label>
       {label}
-      <input type={type} name={name} value={typed.value} placeholder={placeholder} size={size} onInput$={$((_: Event, input: HTMLInputElement) => (typed.value = input.value))} autocomplete="off" spellcheck={false} />
+      <input ref={field} type={type} name={name} value={text.value} placeholder={placeholder} size={size} onInput$={follow} autocomplete="off" spellcheck={false} />
     </label>
   );
 });

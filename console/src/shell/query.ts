@@ -1,16 +1,20 @@
 import { $, type QRL } from '@builder.io/qwik';
-import { useNavigate } from '@builder.io/qwik-city';
+import { useLocation } from '@builder.io/qwik-city';
 
 /** Parameters of a URL and their values. An undefined one is removed. */
 export type Parameters = Record<string, string | undefined>;
 
-/** useChangeQuery returns a function that changes parameters of the page's URL and keeps the others. */
-export function useChangeQuery(): QRL<(parameters: Parameters) => Promise<void>> {
-  const navigate = useNavigate();
-  return $(async (parameters: Parameters) => {
-    const href = hrefWith(new URL(location.href), parameters);
+/**
+ * useChangeQuery returns a function that changes parameters of the page's URL and keeps the others. The page does not change, so it
+ * is no navigation: Qwik City would fetch the page's data and render the page anew.
+ */
+export function useChangeQuery(): QRL<(parameters: Parameters) => void> {
+  const route: { url: URL } = useLocation();
+  return $((parameters: Parameters) => {
+    const href = hrefWith(location.href, parameters);
     if (href !== location.pathname + location.search) {
-      await navigate(href, { replaceState: true, scroll: false });
+      history.replaceState(history.state, '', href);
+      route.url = new URL(location.href);
     }
   });
 }

@@ -1,5 +1,5 @@
-import { Link } from './link';
-import { hrefWith, sortOf } from './query';
+import { QueryLink } from './link';
+import { sortOf } from './query';
 
 interface Props {
   url: URL | undefined;
@@ -18,7 +18,7 @@ export const Sorted = ({ url, by, title, number, spare }: Props) => {
   const next = !here ? by : descending ? own : `-${own}`;
   return (
     <th scope="col" class={{ number, spare }} aria-sort={here ? (descending ? 'descending' : 'ascending') : undefined}>
-      {url ? <Link href={hrefWith(url, { sort: next === 'name' ? undefined : next })} replaceState scroll={false}>{title}</Link> : title}
+      {url ? <QueryLink url={url} change={{ sort: next === 'name' ? undefined : next }}>{title}</QueryLink> : title}
     </th>
   );
 };

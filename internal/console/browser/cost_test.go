@@ -15,7 +15,7 @@ const few = 100
 
 var (
 	many    = flag.Int("browser.many", 1000, "how many `scripts and agents` a large registry has")
-	measure = flag.Bool("browser.measure", false, "fail if an interaction takes longer than 100 ms: for a quiet machine")
+	measure = flag.Bool("browser.measure", false, "fail if an interaction with the long list takes longer than 100 ms: for a quiet machine")
 )
 
 // TestFirstLoad checks how much a browser fetches that has nothing in its cache.
@@ -111,7 +111,7 @@ func interact(t *testing.T, p *browser.Page, n int, steps []step) int {
 	for _, s := range steps {
 		took := p.Time(func() { s.do(p) }, s.until)
 		t.Logf("%d: %s: %s", n, s.name, took.Round(time.Millisecond))
-		if *measure && took > 100*time.Millisecond {
+		if *measure && n == *many && took > 100*time.Millisecond { // the short list comes first, so the browser has compiled the page
 			t.Errorf("with %d in the list it takes %s to %s, longer than 100 ms", n, took, s.name)
 		}
 		var elements int

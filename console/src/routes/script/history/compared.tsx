@@ -4,8 +4,7 @@ import { useLoad } from '~/live/load';
 import { Comparison } from '~/release/comparison';
 import { editionOf } from '~/release/edition';
 import type { Name } from '~/script/name';
-import { Link } from '~/shell/link';
-import { hrefWith } from '~/shell/query';
+import { QueryLink } from '~/shell/link';
 import { Problem } from '~/ui/problem';
 import { selectionOf, type Selection } from './selection';
 
@@ -34,7 +33,7 @@ export const Compared = component$<Props>(({ name, release, url }) => {
         <h2 id="compared">Version {String(a)} and version {String(b)}</h2>
         <div class="end">
           {url.value && (
-            <Link href={hrefWith(url.value, { view: split ? undefined : 'split' })} replaceState scroll={false}>{split ? 'One below the other' : 'Side by side'}</Link>
+            <QueryLink url={url.value} change={{ view: split ? undefined : 'split' }}>{split ? 'One below the other' : 'Side by side'}</QueryLink>
           )}
         </div>
       </div>

@@ -1,11 +1,10 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
-import { useNavigate } from '@builder.io/qwik-city';
 import type { HistoryEntry, Release, Version } from '~/gen/proto/script/v1/script_pb';
 import { hold, rollBack } from '~/release/actions';
 import { failedOf } from '~/script/header';
 import type { Name } from '~/script/name';
 import { ReleaseHold } from '~/script/menu';
-import { hrefWith } from '~/shell/query';
+import { useChangeQuery } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { Time } from '~/ui/time';
@@ -24,10 +23,10 @@ export const Versions = component$<Props>(({ name, release, history, url }) => {
   const rolling = useSignal(false);
   const holding = useSignal(false);
   const releasing = useSignal(false);
-  const navigate = useNavigate();
+  const change = useChangeQuery();
   const { a, b } = selectionOf(url.value, release);
 
-  const select = $((side: 'a' | 'b', n: bigint) => navigate(hrefWith(url.value!, { [side]: String(n) }), { replaceState: true, scroll: false }));
+  const select = $((side: 'a' | 'b', n: bigint) => change({ [side]: String(n) }));
   const active = release.active?.number ?? 0n;
 
   return (
