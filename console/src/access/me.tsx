@@ -38,7 +38,7 @@ export const Me = component$(() => {
                 <dt>Name</dt><dd>{plain(c.caller)}</dd>
                 <dt>Signed in until</dt><dd>{c.expires ? <Time at={c.expires} /> : 'your token or certificate does not end'}</dd>
               </dl>
-              <h3>What you may do</h3>
+              <h3>What you can do</h3>
               <Grants grants={c.grants} />
               <p class="faint">The access policy of the registry decides this. The roles publish, release and admin include reading.</p>
             </>

@@ -29,9 +29,9 @@ export const Policy = component$<{ url: Signal<URL | undefined> }>(({ url }) => 
   const f = found.value;
   return (
     <section aria-labelledby="policy">
-      <h2 id="policy">Who may do what</h2>
+      <h2 id="policy">Who can do what</h2>
       <Problem failure={failure.value} />
-      {f?.noPolicy && <p class="notice warn">The registry has no access policy: everybody who reaches it may do everything. Start it with a policy before others use it.</p>}
+      {f?.noPolicy && <p class="notice warn">The registry has no access policy: everybody who reaches it can do everything. Start it with a policy before others use it.</p>}
       {f && !f.noPolicy && (
         <div class="tools">
           <TextFilter label="Search" name="q" value={param(url.value, 'q')} placeholder="a name, role or tenant" />
@@ -42,7 +42,7 @@ export const Policy = component$<{ url: Signal<URL | undefined> }>(({ url }) => 
       {f && !f.noPolicy && f.total === 0 && <p class="card empty">Nobody matches.</p>}
       {f && f.total > 0 && (
         <LongTable
-          label="Who may do what"
+          label="Who can do what"
           columns={4}
           seen={seen}
           total={f.total}

@@ -28,7 +28,7 @@ export const AgentTable = component$<Props>(({ url, rows, total, seen }) => (
         <Sorted url={url} by="name" title="Agent" />
         <th scope="col">State</th>
         <Sorted url={url} by="software" title="Software" spare />
-        <Sorted url={url} by="-lag" title="Revision" />
+        <Sorted url={url} by="-lag" title="Revision" number />
         <Sorted url={url} by="-failed" title="First failure" />
         <th scope="col" class="spare">Disk</th>
         <th scope="col" class="spare">Keys in use</th>

@@ -15,10 +15,12 @@ export const connecting = (): Live => ({ state: 'connecting', since: Date.now(),
 const firstPause = 500;
 const longestPause = 10_000;
 const quiet = 15_000;
+const hidden = new Error('The page is hidden.');
 
 /**
  * follow reads a stream until signal ends, and opens it again when it breaks. It checks a stream without messages, because a
- * connection can stay open although the console is gone.
+ * connection can stay open although the console is gone. A hidden page has no stream: without TLS, a browser opens six connections
+ * to the console for all its tabs, and for the pages that it keeps to go back to.
  */
 export async function follow<T>(
   signal: AbortSignal,
@@ -27,10 +29,16 @@ export async function follow<T>(
   take: (message: T) => void,
 ): Promise<void> {
   let pause = firstPause;
-  while (!signal.aborted) {
+  for (;;) {
+    await shown(signal);
+    if (signal.aborted) {
+      return;
+    }
     const attempt = new AbortController();
     const end = () => attempt.abort();
+    const hide = () => document.hidden && attempt.abort(hidden);
     signal.addEventListener('abort', end);
+    document.addEventListener('visibilitychange', hide);
     const watch = watchQuiet(attempt);
     try {
       for await (const message of open(attempt.signal)) {
@@ -43,6 +51,10 @@ export async function follow<T>(
       }
       stale(live, 'The stream ended.');
     } catch (error) {
+      if (attempt.signal.reason === hidden) {
+        live.value = connecting();
+        continue;
+      }
       if (!signal.aborted) {
         stale(live, text(failureOf(error)));
       }
@@ -50,6 +62,7 @@ export async function follow<T>(
       watch.stop();
       attempt.abort();
       signal.removeEventListener('abort', end);
+      document.removeEventListener('visibilitychange', hide);
     }
     await sleep(pause * (0.5 + Math.random()), signal);
     pause = Math.min(2 * pause, longestPause);

@@ -66,7 +66,7 @@ func TestReader(t *testing.T) {
 	p.Click("button", "Drop changes")
 	p.See("Version 1.")
 	p.Click("link", "Access")
-	p.See("What you may do")
+	p.See("What you can do")
 	p.See("read")
 	p.Miss("self") // nothing about others
 }

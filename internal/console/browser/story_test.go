@@ -189,6 +189,22 @@ func TestRegistryRestarts(t *testing.T) {
 	}
 }
 
+// TestHiddenPage checks that a page has no stream while nobody sees it: a browser has few connections for all tabs.
+func TestHiddenPage(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme%2Froute")
+	p.See("Live")
+	const tell = "document.dispatchEvent(new Event('visibilitychange'))"
+	p.Eval("Object.defineProperty(document, 'hidden', { value: true, configurable: true }) && "+tell, new(bool))
+	p.See("Connecting")
+	w.publish(t, "route", "-- another one\n"+router)
+	p.See("version 1")
+	p.Eval("delete document.hidden && "+tell, new(bool))
+	p.See("Live")
+	p.See("version 2")
+}
+
 // TestSessionEnds checks that a person loses no draft when the session ends, and goes on after a sign-in in another tab.
 func TestSessionEnds(t *testing.T) {
 	w := start(t, 1)

@@ -34,7 +34,7 @@ export default component$(() => {
       {record.value ? (
         <>
           {release && <Versions name={name} release={release} history={record.value.history} url={url} />}
-          {release && <Compared name={name} release={release} url={url} />}
+          {release && release.retained.length > 1 && <Compared name={name} release={release} url={url} />}
           <Changes history={record.value.history} />
         </>
       ) : (
