@@ -110,3 +110,29 @@ func TestBackgroundGoesOn(t *testing.T) {
 		settled(t, m)
 	})
 }
+
+// TestBackgroundIsFair: a call in the background that does not end keeps no other tenant's from the background.
+func TestBackgroundIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, 1, 16)
+		endless := job{tenant: "a", work: 2 * time.Second, background: true}
+		var all sync.WaitGroup
+		all.Go(func() { m.run(t.Context(), endless) })
+		<-time.After(10 * time.Millisecond)
+		for range 20 {
+			if waited, _, err := m.run(t.Context(), job{tenant: "b", work: time.Millisecond, background: true}); err != nil || waited != 0 {
+				t.Errorf("a short call of another tenant: %v after %v", err, waited)
+			}
+			<-time.After(7 * time.Millisecond)
+		}
+
+		endless.tenant = "c"
+		began := time.Now()
+		_, worked, err := m.run(t.Context(), endless)
+		if took := time.Since(began); err != nil || took > 3*worked {
+			t.Errorf("another one that does not end: %v, %v of %v", err, worked, took)
+		}
+		all.Wait()
+		settled(t, m)
+	})
+}

@@ -16,6 +16,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -103,8 +104,8 @@ type Call struct {
 	Timeout time.Duration
 	// Settings of the tenant.
 	Settings *script.TenantSettings
-	// Background calls begin only while a turn is free, and go on only while no other call wants to.
-	// They do not wait to begin: Enter refuses them. All calls of one Tenant are alike.
+	// Background calls begin only while a turn is free, and go on only while no other call wants to. Among them, too, the
+	// tenant that has used the least comes first. They do not wait to begin: Enter refuses them. All calls of one Tenant are alike.
 	Background bool
 	// GoesOn is a call in the background that is part of what an earlier one began. It begins also if its
 	// tenant has used up its processor time.
@@ -157,12 +158,17 @@ func (g *Gate) try(t *Turn, now time.Duration) bool {
 	}
 	t.tenant = g.tenant(t.call.Tenant, t.call.Settings, now)
 	t.tenant.background = t.call.Background
-	mayGo := len(t.tenant.queue) == 0 && (len(g.queues) == 0 || !t.tenant.background) && t.tenant.blocks(t, now) == free
+	mayGo := len(t.tenant.queue) == 0 && (!t.tenant.background || !g.before(t.tenant)) && t.tenant.blocks(t, now) == free
 	if !mayGo || full && !g.acquireExtra(t.tenant, now) {
 		return false
 	}
 	g.give(t, now)
 	return true
+}
+
+// before reports whether a tenant that waits comes before one in the background that begins.
+func (g *Gate) before(tn *tenant) bool {
+	return slices.ContainsFunc(g.queues, func(other *tenant) bool { return other.cost() <= tn.cost() })
 }
 
 // tooLong returns the error of a call that has waited for its first turn in vain.
@@ -353,15 +359,25 @@ func (g *Gate) grant(t *Turn, now time.Duration) {
 	t.granted <- struct{}{}
 }
 
-// resume lets a call in the background go on, if a turn is free that no other call wants. It is called
-// once in a slice: the next call takes the turn away again, and each change of hands costs that call.
+// resume lets a call in the background go on, if a turn is free that no other call wants. It is called once in a slice, and when
+// one in the background yields: the next call takes the turn away again, and each change of hands costs that call.
 func (g *Gate) resume(now time.Duration) {
+	if t := g.parked(now); t != nil && len(g.turns) < g.running && g.late == nil {
+		g.grant(t, now)
+	}
+}
+
+// parked returns the call in the background that is to go on next, or nil if none can.
+func (g *Gate) parked(now time.Duration) (next *Turn) {
 	for _, tn := range g.queues {
-		if t := tn.next(now, g.running); tn.background && t != nil && len(g.turns) < g.running && g.late == nil {
-			g.grant(t, now)
-			return
+		if !tn.background || next != nil && tn.pace >= next.tenant.pace {
+			continue
+		}
+		if t := tn.next(now, g.running); t != nil {
+			next = t
 		}
 	}
+	return next
 }
 
 // pick returns the call that is to run next, or nil if none may. Calls in the background resume elsewhere.
@@ -404,7 +420,7 @@ func (g *Gate) tick() {
 	g.settle(now)
 	g.dispatch(now)
 	g.resume(now)
-	next := g.pick(now)
+	next := cmp.Or(g.pick(now), g.parked(now))
 	oneTooMany := len(g.turns) > g.running // it was lent for a slice
 	wanted := len(g.queues)
 	if oneTooMany {
@@ -412,7 +428,7 @@ func (g *Gate) tick() {
 	}
 	for _, t := range g.turns {
 		hadSlice := now-t.since >= slice
-		hasTurnOfNext := next != nil && next.tenant.pace <= t.tenant.cost()
+		hasTurnOfNext := next != nil && next.tenant.cost() <= t.tenant.cost()
 		switch {
 		case t.asked:
 			wanted--

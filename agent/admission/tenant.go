@@ -64,7 +64,7 @@ func (g *Gate) tenant(name string, settings *script.TenantSettings, now time.Dur
 // cost is what tenants are compared by: the one with the lowest gets the next turn.
 func (tn *tenant) cost() time.Duration {
 	if tn.background {
-		return math.MaxInt64 / 2 // more than any pace, also with a slice added
+		return math.MaxInt64/2 + tn.pace // more than any pace, also with a slice added
 	}
 	return tn.pace
 }

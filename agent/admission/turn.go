@@ -103,6 +103,9 @@ func (t *Turn) Yield() {
 	g.end(t, now)
 	g.add(t)
 	g.dispatch(now)
+	if t.tenant.background {
+		g.resume(now)
+	}
 	g.need()
 	g.mu.Unlock()
 	t.wait(t.clock + t.call.Timeout - now)

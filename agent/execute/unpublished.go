@@ -93,7 +93,7 @@ func (u *Unpublished) Call(ctx context.Context, args [][]byte) *UnpublishedCall 
 		}
 		if try == unpublishedTries {
 			e := *script.AsError(c.Err)
-			e.Message += "; calls of gateways had its turn meanwhile: try again"
+			e.Message += "; other calls had its turn meanwhile: try again"
 			c.Err = &e
 			return c
 		}
