@@ -163,3 +163,82 @@ func TestChangeSet(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordedRequest tries a request that an agent recorded, without what the decision log masks.
+func TestRecordedRequest(t *testing.T) {
+	w := start(t, 1)
+	w.Publish(t, localtest.Manifest("route", router)+"  log: {decisions: {sample: 1, mask: [path]}}\n", 1)
+	w.call(t, "route", 5)
+	p := w.open(t, "/script/?name=acme%2Froute")
+	p.Click("button", "Read recorded requests")
+	p.See("recorded requests are in the list")
+	p.Eval(`{ const list = [...document.querySelectorAll('select')].find((s) => s.querySelector('[label=Recorded]')); list.value = 'recorded:0'; list.dispatchEvent(new Event('change', { bubbles: true })); } 1`, new(int))
+	p.Wait("the masked path", `[...document.querySelectorAll('input')].some((e) => e.value === '***')`)
+	p.Click("button", "Run")
+	p.See(`"upstream": "web"`)
+}
+
+// TestShadow shows where a candidate's results differ from the live ones.
+func TestShadow(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	plan := script.Plan{Steps: []script.Step{{Percent: 100, By: script.ByShadow, Approval: true}}}
+	_, err := w.Registry.Publish(t.Context(), registryclient.PublishRequest{
+		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(strings.ReplaceAll(router, "web", "shop")),
+		Settings: &script.Settings{Rollout: plan}, Write: registryclient.Write{Author: "bo"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.open(t, "/script/rollout/?name=acme%2Froute")
+	p.See("Calls in the shadow")
+	for !strings.Contains(p.Text("main"), "differs at /upstream") {
+		if t.Context().Err() != nil {
+			t.Fatal(p.Text("main"))
+		}
+		w.call(t, "route", 5)
+	}
+	p.Eval("document.querySelector('details.sample').open = true", new(bool))
+	p.See("Version 1 answered −, version 2 would +")
+	p.See(`"shop"`)
+}
+
+// TestNewConflict does not overwrite a script that somebody else created meanwhile.
+func TestNewConflict(t *testing.T) {
+	w := start(t, 1)
+	p := w.open(t, "/script/new/")
+	p.Fill("Tenant", "acme")
+	p.Fill("Name", "route")
+	p.Click("button", "Write it")
+	p.See("A new script. It is not published yet.")
+	w.publish(t, "route", router)
+	p.Click("button", "Publish…")
+	p.See("Somebody else changed the script")
+	p.Click("button", "Cancel")
+	if got := w.source(t, "route"); got != router+"\n" {
+		t.Errorf("version 1 is\n%s", got)
+	}
+}
+
+// TestAudit exports the entries of a filter, and chooses events.
+func TestAudit(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	if _, _, err := w.Registry.PutValue(t.Context(), script.ValueKey{Tenant: "acme", Key: "flags/sale"}, []byte("1"), by); err != nil {
+		t.Fatal(err)
+	}
+	p := w.open(t, "/audit/?tenant=acme")
+	p.See("flags/sale")
+	p.Eval(`saved = ''; { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { blob.text().then((text) => (saved = text)); return make.call(URL, blob); }; } 1`, new(int))
+	p.Click("button", "Export JSON")
+	p.See("Saved 2 entries.")
+	p.Wait("both entries in the file", `saved && JSON.parse(saved).length === 2 && saved.includes('acme/route') && saved.includes('flags/sale')`)
+	p.Click("button", "Export CSV")
+	p.Wait("both entries in the file", `saved.trim().split('\n').length === 3 && saved.includes('from elsewhere')`)
+
+	p.Go(w.url + "/fleet/events/")
+	p.See("acme/route")
+	p.Choose("About", "Values")
+	p.Miss("acme/route")
+	p.See("acme/flags/sale")
+}
