@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
@@ -33,7 +34,9 @@ const (
 type login struct {
 	State, Nonce, Verifier string
 	Return                 string // the page to go to afterwards
-	Until                  time.Time
+	// Before is the key of the session that the browser has, or zero. The provider's site leads back without that cookie.
+	Before [sha256.Size]byte
+	Until  time.Time
 }
 
 // oidcLogin signs in at a provider.
@@ -78,6 +81,9 @@ func (o *oidcLogin) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: ownPage(r.URL.Query().Get("to")), Until: o.cfg.Clock().Add(loginTimeout)}
+	if before := o.sessions.find(r, false); before != nil {
+		l.Before = before.key
+	}
 	http.SetCookie(w, o.site.make(loginCookie, o.sealed(loginCookie, l), int(loginTimeout.Seconds()), http.SameSiteLaxMode))
 	redirect(w, r, client.AuthCodeURL(l.State, oauth2.S256ChallengeOption(l.Verifier), oidc.Nonce(l.Nonce)))
 }
@@ -103,6 +109,7 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 		o.fail(w, r, err)
 		return
 	}
+	o.sessions.finish(l.Before)
 	redirect(w, r, l.Return)
 }
 

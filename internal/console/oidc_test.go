@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,35 @@ func TestOIDC(t *testing.T) {
 	}
 	if _, err := call[registryv1.CheckRequest, registryv1.CheckResponse](s.fixture, browser, "Check", &registryv1.CheckRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("after signing out: %v", err)
+	}
+}
+
+// strictJar sends no session's cookie with the way back from the provider, as a browser does: another site leads there.
+type strictJar struct {
+	http.CookieJar
+
+	session string
+}
+
+func (j strictJar) Cookies(at *url.URL) []*http.Cookie {
+	cookies := j.CookieJar.Cookies(at)
+	if at.Path == "/oidc/callback" {
+		cookies = slices.DeleteFunc(cookies, func(c *http.Cookie) bool { return c.Name == j.session })
+	}
+	return cookies
+}
+
+// TestSignInAgain: the session that the browser had ends, and no other.
+func TestSignInAgain(t *testing.T) {
+	s := startSSO(t, "console")
+	other, browser := s.loggedIn(), s.loggedIn()
+	before := cookieOf(s.fixture, browser)
+	browser.Jar = strictJar{browser.Jar, before.Name}
+	if at := s.login(browser, "/"); at.Path != "/" {
+		t.Fatalf("signed in to %s\n%s", at, s.log)
+	}
+	if s.isIn(s.with(before)) || !s.isIn(browser) || !s.isIn(other) {
+		t.Errorf("before: %t, now: %t, another browser: %t", s.isIn(s.with(before)), s.isIn(browser), s.isIn(other))
 	}
 }
 

@@ -147,11 +147,11 @@ func (s *sessions) keys(r *http.Request) (keys [][sha256.Size]byte) {
 	return keys
 }
 
-// finish ends a session, and its streams.
-func (s *sessions) finish(of *session) {
+// finish ends the session with the key, and its streams.
+func (s *sessions) finish(key [sha256.Size]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.byKey[of.key]; e != nil {
+	if e := s.byKey[key]; e != nil {
 		s.remove(e, errNoSession)
 	}
 }
