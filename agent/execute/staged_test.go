@@ -2,6 +2,7 @@ package execute_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -194,12 +195,15 @@ func TestStagedValuesAllocateNothing(t *testing.T) {
 	}, "read", "read")
 	for ref, want := range map[string]string{"acme/route": "live a", "acme/route@1": "live a", "acme/route@2": "staged a"} {
 		call, reply := &gateway.Call{Script: ref}, &gateway.Reply{}
-		allocs := testing.AllocsPerRun(1000, func() {
-			reply.Reset()
-			if err := n.Execute(t.Context(), call, reply); err != nil || string(reply.Value(0)) != want {
-				t.Errorf("%s reads %q, %v; want %q", ref, reply.Value(0), err, want)
-			}
-		})
+		allocs := math.Inf(1)
+		for range 3 { // other goroutines of the process count, too
+			allocs = min(allocs, testing.AllocsPerRun(1000, func() {
+				reply.Reset()
+				if err := n.Execute(t.Context(), call, reply); err != nil || string(reply.Value(0)) != want {
+					t.Errorf("%s reads %q, %v; want %q", ref, reply.Value(0), err, want)
+				}
+			}))
+		}
 		if allocs > 0 {
 			t.Errorf("%s: %v allocations a call", ref, allocs)
 		}
