@@ -69,9 +69,9 @@ func (a *agent) start(ctx context.Context) error {
 	return nil
 }
 
-// serving waits until the agent answers, it has exited, or patience is at its end.
+// serving waits until the agent answers, it has exited, or startPatience is at its end.
 func (a *agent) serving(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	go func() {
 		select {

@@ -27,11 +27,16 @@ type Config struct {
 	AgentCommand []string
 	// Modules is the folder that sdk/build.sh builds WebAssembly modules into: sdk/out.
 	Modules string
-	Out     io.Writer
+	// Patience is how long a step may take before it has failed; 10 seconds when 0.
+	Patience time.Duration
+	Out      io.Writer
 }
 
-// patience is how long a step may take before it has failed.
-const patience = 10 * time.Second
+const (
+	defaultPatience = 10 * time.Second
+	// startPatience bounds the start of an agent, and the end of everything.
+	startPatience = time.Minute
+)
 
 var name = script.Name{Tenant: "acme", Script: "greet"}
 
@@ -47,6 +52,7 @@ const argument = `"ann"`
 // demo is one run.
 type demo struct {
 	table    table
+	patience time.Duration
 	stack    *local.Stack
 	registry *registryclient.Client
 	agents   []*agent
@@ -60,6 +66,9 @@ type demo struct {
 func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Agents == 0 {
 		cfg.Agents = 3
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = defaultPatience
 	}
 	modules, note, err := findModules(cfg.Modules)
 	if err != nil {
@@ -80,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &demo{table: table{out: cfg.Out}, stack: stack, spans: spans, modules: modules}
+	d := &demo{table: table{out: cfg.Out}, patience: cfg.Patience, stack: stack, spans: spans, modules: modules}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if d.registry, err = registryclient.Dial(stack.RegistryTarget()); err != nil {
 		return err
@@ -112,7 +121,7 @@ func (d *demo) close() error {
 	if d.registry != nil {
 		errs = append(errs, d.registry.Close())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	return errors.Join(append(errs, d.stack.Stop(ctx))...)
 }
@@ -141,7 +150,7 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	d.table.head()
 	for _, step := range steps {
-		stepCtx, cancel := context.WithTimeout(ctx, patience)
+		stepCtx, cancel := context.WithTimeout(ctx, d.patience)
 		started := time.Now()
 		proof, err := step.do(stepCtx)
 		cancel()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/internal/demo"
 	"github.com/scriptorium-dev/scriptorium/internal/process"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 func TestDemo(t *testing.T) {
 	modules := filepath.Dir(built(t))
 	var out bytes.Buffer
-	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd"}, Modules: modules, Out: &out})
+	err := demo.Run(t.Context(), demo.Config{AgentCommand: []string{os.Args[0], "agentd"}, Modules: modules, Patience: time.Minute, Out: &out})
 	t.Log("\n" + out.String())
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (d *demo) changeEngines(ctx context.Context) (string, error) {
 }
 
 func (d *demo) changeEngine(ctx context.Context, c engineChange) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	settings := &script.Settings{}
 	settings.Limits.Timeout = time.Second

@@ -40,7 +40,7 @@ func collectSpans(ctx context.Context) (*spans, error) {
 		return nil, err
 	}
 	s := &spans{trace: map[string]int{}}
-	s.server = &http.Server{Handler: http.HandlerFunc(s.take), ReadHeaderTimeout: patience}
+	s.server = &http.Server{Handler: http.HandlerFunc(s.take), ReadHeaderTimeout: startPatience}
 	go func() { _ = s.server.Serve(l) }() // until it is closed
 	return s, errors.Join(
 		os.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://"+l.Addr().String()+"/v1/traces"),
