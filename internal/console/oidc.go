@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
@@ -34,6 +35,8 @@ type login struct {
 	State, Nonce, Verifier string
 	Return                 string // the page to go to afterwards
 	Until                  time.Time
+	// Session is the key of the session that the browser had: it does not show that when the provider sends it back.
+	Session [sha256.Size]byte
 }
 
 // oidcLogin signs in at a provider.
@@ -78,6 +81,9 @@ func (o *oidcLogin) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: ownPage(r.URL.Query().Get("to")), Until: o.cfg.Clock().Add(loginTimeout)}
+	if had := o.sessions.find(r, false); had != nil {
+		l.Session = had.key
+	}
 	http.SetCookie(w, o.site.make(loginCookie, o.sealed(loginCookie, l), int(loginTimeout.Seconds()), http.SameSiteLaxMode))
 	redirect(w, r, client.AuthCodeURL(l.State, oauth2.S256ChallengeOption(l.Verifier), oidc.Nonce(l.Nonce)))
 }
@@ -96,6 +102,9 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = o.signIn.start(w, r, who)
+	}
+	if err == nil {
+		o.sessions.finish(l.Session)
 	}
 	o.metrics.signedIn("oidc", err == nil)
 	o.note(r, "oidc", who.caller, err)

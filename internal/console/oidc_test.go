@@ -104,6 +104,23 @@ func withPolicy(t *testing.T, text string) stacks.Option {
 	return stacks.WithRegistry(func(cfg *registryd.Config) { cfg.Security.AccessPolicy = file })
 }
 
+// strict leaves the session out where a page of another site leads a browser, as browsers do.
+type strict struct{ http.RoundTripper }
+
+func (s strict) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/oidc/callback" {
+		r = r.Clone(r.Context())
+		sent := r.Cookies()
+		r.Header.Del("Cookie")
+		for _, c := range sent {
+			if strings.HasPrefix(c.Name, "scriptorium-login") {
+				r.AddCookie(c)
+			}
+		}
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
 // browser is one that knows the CA. It follows redirects.
 func (s *singleSignOn) browser() *http.Client {
 	s.t.Helper()
@@ -113,7 +130,7 @@ func (s *singleSignOn) browser() *http.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}}
+	return &http.Client{Jar: jar, Transport: strict{&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}}}
 }
 
 func readFile(t *testing.T, path string) []byte {

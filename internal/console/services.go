@@ -102,7 +102,7 @@ func (c *Console) failed(ctx context.Context, err error) error {
 	}
 	if status.Code(err) == codes.Unauthenticated {
 		if s := fromContext(ctx); s != nil {
-			c.sessions.finish(s)
+			c.sessions.finish(s.key)
 		}
 		return failure(errNoSession)
 	}

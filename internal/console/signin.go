@@ -78,7 +78,7 @@ func (s *signIn) start(w http.ResponseWriter, r *http.Request, who identity) err
 		return err
 	}
 	if old := s.sessions.find(r, false); old != nil {
-		s.sessions.finish(old)
+		s.sessions.finish(old.key)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.SetCookie(w, cookie)
@@ -199,7 +199,7 @@ func (s *signIn) show(w http.ResponseWriter, r *http.Request) {
 // end signs out.
 func (s *signIn) end(w http.ResponseWriter, r *http.Request) {
 	if found := s.sessions.find(r, false); found != nil {
-		s.sessions.finish(found)
+		s.sessions.finish(found.key)
 		s.log.Info("somebody signed out of the console", "caller", found.caller, "peer", r.RemoteAddr)
 	}
 	w.Header().Set("Cache-Control", "no-store")
