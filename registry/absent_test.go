@@ -117,3 +117,63 @@ func TestAbsentAgain(t *testing.T) {
 	_, err := b.tryPublish("one", create, func(p *registry.PublishRequest) { p.RequestID = "fedcba9876543210" })
 	wantKind(t, err, script.Conflict, "expected_revision")
 }
+
+// TestAbsentChangesNothing: a write that changes or removes what there is cannot ask that there be none, whether there is one or not.
+func TestAbsentChangesNothing(t *testing.T) {
+	b := newBench(t)
+	ctx, none := t.Context(), write(route)
+	none.ExpectedRevision = script.Absent
+	writes := map[string]func() error{
+		"pin":      func() error { _, err := b.Pin(ctx, registry.PinRequest{Write: none}); return err },
+		"lift":     func() error { _, err := b.LiftHold(ctx, registry.LiftHoldRequest{Write: none}); return err },
+		"rollback": func() error { _, err := b.Rollback(ctx, registry.RollbackRequest{Write: none}); return err },
+		"disable":  func() error { _, err := b.SetEnabled(ctx, registry.SetEnabledRequest{Write: none}); return err },
+		"own":      func() error { _, err := b.SetOwner(ctx, registry.SetOwnerRequest{Write: none}); return err },
+		"promote": func() error {
+			_, err := b.Steer(ctx, registry.SteerRequest{Write: none, Steering: registry.Promote})
+			return err
+		},
+		"delete": func() error { _, err := b.Delete(ctx, registry.DeleteRequest{Write: none}); return err },
+		"delete value": func() error {
+			_, err := b.DeleteValue(ctx, registry.DeleteValue{Key: flag, Author: "ann", By: everybody, ExpectedRevision: script.Absent})
+			return err
+		},
+		"unset tenant": func() error {
+			_, _, err := b.SetTenant(ctx, registry.SetTenant{Tenant: "zoo", Author: "ann", By: everybody, ExpectedRevision: script.Absent})
+			return err
+		},
+	}
+	refused := func(when string) {
+		t.Helper()
+		head := b.head()
+		for what, do := range writes {
+			err := do()
+			wantKind(t, err, script.Invalid, "expected_revision")
+			if !strings.Contains(fmt.Sprint(err), "for a write that creates") {
+				t.Errorf("%s %s: %v", what, when, err)
+			}
+		}
+		if b.head() != head {
+			t.Errorf("a refused write changed something %s", when)
+		}
+	}
+	refused("before there is one")
+	for _, c := range b.creations() {
+		if err := c.create("one", script.Absent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("while there is one")
+	for _, c := range b.creations() {
+		if err := c.remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("after it was removed")
+	w := registry.RollbackValue{Key: flag, Author: "ann", By: everybody, ExpectedRevision: script.Absent}
+	if _, _, err := b.RollbackValue(ctx, w); err != nil { // brings a value back
+		t.Error(err)
+	}
+	_, _, err := b.RollbackValue(ctx, w)
+	wantKind(t, err, script.Conflict, "expected_revision")
+}

@@ -72,7 +72,7 @@ func (a tenantRequest) validate() error {
 	if err := validateAuthor(a.Author, a.note); err != nil {
 		return err
 	}
-	if err := validateExpected(a.ExpectedRevision); err != nil {
+	if err := validateExpected(a.ExpectedRevision, a.Settings != nil); err != nil {
 		return err
 	}
 	if err := a.By.Check(access.Admin, a.Tenant); err != nil {

@@ -29,7 +29,7 @@ func (w Write) validate() error {
 	if err := validateAuthor(w.Author, w.Note); err != nil {
 		return err
 	}
-	if err := validateExpected(w.ExpectedRevision); err != nil {
+	if err := validateExpected(w.ExpectedRevision, true); err != nil {
 		return err
 	}
 	if err := validateText("owner", w.Owner, MaxOwnerBytes); err != nil {
@@ -38,9 +38,20 @@ func (w Write) validate() error {
 	return validateRequestID(w.RequestID)
 }
 
-func validateExpected(revision script.Revision) error {
-	if revision < script.Absent {
+// validate refuses what Write.validate does, and to create with a write that changes what there is.
+func (a writeRequest) validate() error {
+	if err := validateExpected(a.ExpectedRevision, a.change == script.ChangePublish); err != nil {
+		return err
+	}
+	return a.Write.validate()
+}
+
+func validateExpected(revision script.Revision, creates bool) error {
+	switch {
+	case revision < script.Absent:
 		return script.Errorf(script.Invalid, "expected_revision", "%d is negative: want a revision, 0 for any, or %d if there must be none", revision, script.Absent)
+	case revision == script.Absent && !creates:
+		return script.Errorf(script.Invalid, "expected_revision", "%d is for a write that creates, and this one does not: want the revision that you have read, or 0 for any", revision)
 	}
 	return nil
 }

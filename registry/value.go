@@ -67,7 +67,7 @@ func (a valueRequest) validate() error {
 	if len(a.content) > script.MaxValueBytes {
 		return script.Errorf(script.Invalid, "content", "has %d bytes: a value has at most %d (1 MiB)", len(a.content), script.MaxValueBytes)
 	}
-	if err := validateExpected(a.expected); err != nil {
+	if err := validateExpected(a.expected, a.change != script.ChangeRemove); err != nil {
 		return err
 	}
 	if err := validateAuthor(a.author, a.note); err != nil || a.bySystem {

@@ -32,7 +32,9 @@ type badProvider struct {
 	nonces map[string]string // by code
 	token  func(w http.ResponseWriter, r *http.Request, claims map[string]any) bool
 	looked func(w http.ResponseWriter) bool
-	fresh  int // the number in the one refresh token that is good
+
+	revoked chan string // the tokens that are
+	fresh   int         // the number in the one refresh token that is good
 }
 
 // on sets what happens to requests for tokens. The function may change the claims; if it reports false, it has answered.
@@ -58,12 +60,13 @@ func startBadProvider(t *testing.T, ca *certtest.CA) *badProvider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &badProvider{issuer: "https://" + l.Addr().String(), key: key, clock: time.Now, nonces: map[string]string{}}
+	p := &badProvider{issuer: "https://" + l.Addr().String(), key: key, clock: time.Now, nonces: map[string]string{}, revoked: make(chan string, 100)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keys)
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.tokens)
+	mux.HandleFunc("POST /revoke", func(_ http.ResponseWriter, r *http.Request) { p.revoked <- r.PostFormValue("token") })
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: patience, ErrorLog: log.New(&logs{}, "", 0), TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}
 	go func() { _ = s.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { _ = s.Close() })
@@ -79,6 +82,7 @@ func (p *badProvider) discovery(w http.ResponseWriter, _ *http.Request) {
 	}
 	answer(w, map[string]any{
 		"issuer": p.issuer, "authorization_endpoint": p.issuer + "/authorize", "token_endpoint": p.issuer + "/token", "jwks_uri": p.issuer + "/keys",
+		"revocation_endpoint":                   p.issuer + "/revoke",
 		"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 	})
 }

@@ -34,9 +34,9 @@ const (
 type login struct {
 	State, Nonce, Verifier string
 	Return                 string // the page to go to afterwards
-	// Before is the key of the session that the browser has, or zero. The provider's site leads back without that cookie.
-	Before [sha256.Size]byte
-	Until  time.Time
+	Until                  time.Time
+	// Session is the key of the session that the browser had: it does not show that when the provider sends it back.
+	Session [sha256.Size]byte
 }
 
 // oidcLogin signs in at a provider.
@@ -81,8 +81,8 @@ func (o *oidcLogin) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: ownPage(r.URL.Query().Get("to")), Until: o.cfg.Clock().Add(loginTimeout)}
-	if before := o.sessions.find(r, false); before != nil {
-		l.Before = before.key
+	if had := o.sessions.find(r, false); had != nil {
+		l.Session = had.key
 	}
 	http.SetCookie(w, o.site.make(loginCookie, o.sealed(loginCookie, l), int(loginTimeout.Seconds()), http.SameSiteLaxMode))
 	redirect(w, r, client.AuthCodeURL(l.State, oauth2.S256ChallengeOption(l.Verifier), oidc.Nonce(l.Nonce)))
@@ -103,13 +103,15 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = o.signIn.start(w, r, who)
 	}
+	if err == nil {
+		o.sessions.finish(l.Session)
+	}
 	o.metrics.signedIn("oidc", err == nil)
 	o.note(r, "oidc", who.caller, err)
 	if err != nil {
 		o.fail(w, r, err)
 		return
 	}
-	o.sessions.finish(l.Before)
 	redirect(w, r, l.Return)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/scriptorium-dev/scriptorium/internal/console"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 )
 
@@ -135,6 +136,51 @@ func TestACallThatGoesAwayDuringARenewal(t *testing.T) {
 	s.clock.move(10 * time.Second)
 	if err := s.check(t.Context(), browser); err != nil {
 		t.Errorf("the call after it: %v", err)
+	}
+}
+
+// TestASignInOverASession: the session that the browser had ends, and its refresh token. Browsers do not show it where the provider
+// sends them. It goes on until somebody has signed in.
+func TestASignInOverASession(t *testing.T) {
+	s, p := startBadSSO(t)
+	browser := s.in()
+	before := s.with(cookieOf(s.fixture, browser))
+	p.on(func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+		w.WriteHeader(http.StatusForbidden)
+		return false
+	})
+	get(t, browser, s.URL()+"/oidc/start")
+	if !s.isIn(before) {
+		t.Error("a sign-in that failed ended the session")
+	}
+	p.on(nil)
+	if at, _ := get(t, browser, s.URL()+"/oidc/start?to=/signin/?again=1"); at.RawQuery != "again=1" {
+		t.Fatalf("signed in to %s", at)
+	}
+	if s.isIn(before) || !s.isIn(browser) {
+		t.Error("want the session that was there before to end, and the other to go on")
+	}
+	select {
+	case <-p.revoked:
+	case <-time.After(patience):
+		t.Error("its refresh token is not revoked")
+	}
+}
+
+// TestNoRoomForASession: a sign-in that the console has no room for leaves no refresh token that is good.
+func TestNoRoomForASession(t *testing.T) {
+	s, p := startBadSSO(t)
+	s.in()
+	s.Fill(console.MaxSessions)
+	browser := s.browser()
+	get(t, browser, s.URL()+"/oidc/start")
+	if _, state := get(t, browser, s.URL()+"/session"); !strings.Contains(state, "as many as it may") {
+		t.Fatalf("the session says %s", state)
+	}
+	select {
+	case <-p.revoked:
+	case <-time.After(patience):
+		t.Error("the refresh token is not revoked")
 	}
 }
 

@@ -38,7 +38,14 @@ type identity struct {
 	caller     string                        // the registry's name for who it is
 	credential credentials.PerRPCCredentials // nil: the connection's own credentials
 	until      time.Time                     // the credential is good; zero if that has no end, or is renewed
-	ended      func()                        // is called when the session has ended; may be nil
+	ended      func()                        // is called when the session has ended, or cannot begin; may be nil
+}
+
+// leave says that no session has the identity any more.
+func (i identity) leave() {
+	if i.ended != nil {
+		go i.ended()
+	}
 }
 
 // session is of one browser that somebody has signed in with.
@@ -88,7 +95,6 @@ func (s *sessions) begin(who identity) (*http.Cookie, error) {
 	made.life, made.end = context.WithCancelCause(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropExpired(now)
 	own := s.byCaller[who.caller]
 	if own == nil {
 		own = list.New()
@@ -97,6 +103,10 @@ func (s *sessions) begin(who identity) (*http.Cookie, error) {
 		s.remove(own.Back().Value.(*list.Element), errNoSession)
 	}
 	if s.used.Len() >= maxSessions {
+		s.dropExpired(now)
+	}
+	if s.used.Len() >= maxSessions {
+		who.leave()
 		return nil, script.Errorf(script.Unavailable, "", "the console has %d sessions, as many as it may: try again later, or start another console", maxSessions)
 	}
 	s.byCaller[who.caller] = own
@@ -147,7 +157,7 @@ func (s *sessions) keys(r *http.Request) (keys [][sha256.Size]byte) {
 	return keys
 }
 
-// finish ends the session with the key, and its streams.
+// finish ends the session of the key, and its streams, if there is one.
 func (s *sessions) finish(key [sha256.Size]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,9 +194,7 @@ func (s *sessions) remove(e *list.Element, why error) {
 		delete(s.byCaller, gone.caller)
 	}
 	gone.end(why)
-	if gone.ended != nil {
-		go gone.ended()
-	}
+	gone.leave()
 }
 
 // count returns how many there are, and how many streams they have.

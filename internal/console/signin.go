@@ -75,9 +75,6 @@ func (s *signIn) begin(w http.ResponseWriter, r *http.Request) {
 func (s *signIn) start(w http.ResponseWriter, r *http.Request, who identity) error {
 	cookie, err := s.sessions.begin(who)
 	if err != nil {
-		if who.ended != nil {
-			go who.ended()
-		}
 		return err
 	}
 	if old := s.sessions.find(r, false); old != nil {

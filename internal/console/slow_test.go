@@ -2,15 +2,18 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/scriptorium-dev/scriptorium/internal/console"
+	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 )
 
 // TestSlowRequests: nobody holds a connection by sending a request that never ends, with a session or without.
@@ -40,5 +43,47 @@ func TestSlowRequests(t *testing.T) {
 				t.Errorf("%q: the console waits for the rest", head+body)
 			}
 		}
+	}
+}
+
+// TestSlowRequestsOverHTTP2: the same of requests that share a connection. The others on it go on.
+func TestSlowRequestsOverHTTP2(t *testing.T) {
+	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) { cfg.BodyTimeout = 50 * time.Millisecond })
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	browser, stranger := &http.Client{Transport: transport, Jar: f.signedIn().Jar}, &http.Client{Transport: transport}
+	stream := f.following(browser)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for path, kind := range map[string]string{
+		"/none": "text/plain", "/session": "application/json", service + "List": "application/json", service + "WatchStatus": "application/connect+json",
+	} {
+		for _, client := range []*http.Client{browser, stranger} {
+			body, rest := io.Pipe()
+			defer rest.Close()
+			go func() { _, _ = rest.Write([]byte("{")) }()
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL()+path, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", kind)
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); resp.ProtoMajor != 2 || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s, by %s: %v", path, resp.Proto, err)
+			}
+			_ = resp.Body.Close()
+		}
+	}
+	publish := &registryv1.PublishRequest{Tenant: "acme", Name: "x", Author: "a", Source: []byte("function handle() return 1 end")}
+	if _, err := call[registryv1.PublishRequest, registryv1.PublishResponse](f, browser, "Publish", publish); err != nil {
+		t.Error("a call on the same connection:", err)
+	}
+	if !stream.Receive() {
+		t.Error("a stream on the same connection:", stream.Err())
 	}
 }

@@ -9,8 +9,8 @@ import { Problem } from '~/ui/problem';
 import { check, isConflict, publish, type Checked } from './check';
 import { conflictOf, releaseOf, type Conflict } from './conflict';
 import { ConflictView } from './conflictview';
+import { answered, sending, unansweredOf } from './sent';
 import { Verdict } from './verdict';
-import { newRequest } from './write';
 
 interface Props {
   open: Signal<boolean>;
@@ -28,6 +28,11 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
   const failure = useSignal<Failure>();
 
   const load = $(async (signal: AbortSignal) => {
+    const sent = unansweredOf(draft.request);
+    if (sent) { // A check would take what it may have changed for somebody else's change.
+      checked.value = sent.checked;
+      return;
+    }
     try {
       const answer = await check(draft, signal);
       if (answer.conflict) {
@@ -114,12 +119,10 @@ interface FormProps {
 const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$, onConflict$ }) => {
   const busy = useSignal(false);
   const failure = useSignal<Failure>();
-  const requestId = useSignal('');
 
   useTask$(({ track }) => {
     track(() => open.value);
     failure.value = undefined;
-    requestId.value = '';
   });
 
   const submit = $(async (_: Event, form: HTMLFormElement) => {
@@ -128,16 +131,19 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     }
     busy.value = true;
     failure.value = undefined;
-    requestId.value ||= newRequest();
+    const { request } = draft;
+    const { requestId } = sending(request, checked);
     const { note = '', hold, owner } = fieldsOf(form);
-    const options = { revision: checked.revision, note, liftHold: hold !== undefined, force: owner !== undefined, dryRun: false, requestId: requestId.value };
+    const options = { revision: checked.revision, note, liftHold: hold !== undefined, force: owner !== undefined, dryRun: false, requestId };
     try {
-      await onPublished$(await publish(draft, options, AbortSignal.timeout(60_000)));
+      const response = await publish(draft, options, AbortSignal.timeout(60_000));
+      answered(request);
+      await onPublished$(response);
       form.reset();
     } catch (e) {
       const f = failureOf(e);
       if (!mayHaveHappened(f)) {
-        requestId.value = ''; // The registry refused it: the next try is another request.
+        answered(request); // The registry refused it: the next try is another request.
       }
       failure.value = f;
       if (isConflict(f)) {

@@ -87,8 +87,9 @@ const (
 // happens only if the release still has that revision, and is a CONFLICT
 // otherwise. 0 asks for no such guard. -1 asks that there be none: no script of
 // this name, or a deleted one. Who creates a script sends -1, so that nobody else's is
-// replaced. The same holds for values and for the settings of tenants. An older registry
-// answers -1 with INVALID. A write that would change nothing
+// replaced. The same holds for values and for the settings of tenants. A write that creates
+// nothing, such as a pin or a delete, is INVALID with -1. An older registry answers -1 with
+// INVALID always. A write that would change nothing
 // answers with the release as it is and changed = false.
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
@@ -894,8 +895,9 @@ type Registry_WatchRolloutClient = grpc.ServerStreamingClient[WatchRolloutRespon
 // happens only if the release still has that revision, and is a CONFLICT
 // otherwise. 0 asks for no such guard. -1 asks that there be none: no script of
 // this name, or a deleted one. Who creates a script sends -1, so that nobody else's is
-// replaced. The same holds for values and for the settings of tenants. An older registry
-// answers -1 with INVALID. A write that would change nothing
+// replaced. The same holds for values and for the settings of tenants. A write that creates
+// nothing, such as a pin or a delete, is INVALID with -1. An older registry answers -1 with
+// INVALID always. A write that would change nothing
 // answers with the release as it is and changed = false.
 //
 // A write acts for an owner, or for none if owner is empty. A script that has an
