@@ -84,7 +84,7 @@ $(IMAGES:%=image-%): image-%: $(CONSOLE)
 # a scriptctl for each command, etcd, gateways, a browser, or a fleet of processes, or read files, and have few
 # goroutines of their own to race, or are of packages without goroutines. Other tests race the
 # code of etcdstore.
-PLAIN := ./sdk ./engine/wasm/instrument ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/scriptctl ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways ./internal/console/browser
+PLAIN := ./internal/scriptctl ./internal/console/browser ./sdk ./engine/wasm/instrument ./loadtest/faults ./loadtest/faults/history ./loadtest/faults/plan ./operator/api/... ./operator/testenv ./proto/wire ./proto/bearer ./proto/publisher ./internal/flagenv ./registry/rollout/compare ./registry/etcdstore ./deploy/... ./internal/rules ./internal/docs ./internal/docs/page ./internal/docs/fleet ./internal/docs/gateways
 # It attacks real sockets and watches the memory of real processes, so it has the machine for itself.
 ALONE := ./internal/hostile
 # TestThousand compares with a time that the operator promises on two processors, so it has the machine
