@@ -189,3 +189,13 @@ func (s *singleSignOn) in() *http.Client {
 		}
 	}
 }
+
+// wantRevoked waits until a token is revoked.
+func (p *badProvider) wantRevoked(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.revoked:
+	case <-time.After(patience):
+		t.Error("no token is revoked")
+	}
+}

@@ -160,11 +160,7 @@ func TestASignInOverASession(t *testing.T) {
 	if s.isIn(before) || !s.isIn(browser) {
 		t.Error("want the session that was there before to end, and the other to go on")
 	}
-	select {
-	case <-p.revoked:
-	case <-time.After(patience):
-		t.Error("its refresh token is not revoked")
-	}
+	p.wantRevoked(t)
 }
 
 // TestNoRoomForASession: a sign-in that the console has no room for leaves no refresh token that is good.
@@ -177,11 +173,7 @@ func TestNoRoomForASession(t *testing.T) {
 	if _, state := get(t, browser, s.URL()+"/session"); !strings.Contains(state, "as many as it may") {
 		t.Fatalf("the session says %s", state)
 	}
-	select {
-	case <-p.revoked:
-	case <-time.After(patience):
-		t.Error("the refresh token is not revoked")
-	}
+	p.wantRevoked(t)
 }
 
 // TestASlowProvider: who asks while a slow provider was just asked in vain does not wait for it again.

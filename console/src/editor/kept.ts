@@ -1,3 +1,4 @@
+import { signedOut } from '~/api/client';
 import type { Opened } from './open';
 
 /**
@@ -8,24 +9,25 @@ const kept = new Map<string, Opened>();
 
 export const keptDraft = (name: string): Opened | undefined => kept.get(name);
 
-export const hasDrafts = (): boolean => kept.size > 0;
-
 export function keep(name: string, opened: Opened): void {
   if (!opened.draft.dirty) {
     forget(name);
     return;
   }
   kept.set(name, opened);
-  addEventListener('beforeunload', ask);
+  leaving.forEach((event) => addEventListener(event, stay));
 }
 
 export function forget(name: string): void {
   kept.delete(name);
   if (kept.size === 0) {
-    removeEventListener('beforeunload', ask);
+    leaving.forEach((event) => removeEventListener(event, stay));
   }
 }
 
-function ask(event: BeforeUnloadEvent): void {
+/** The events before the page goes away. */
+const leaving = ['beforeunload', signedOut];
+
+function stay(event: Event): void {
   event.preventDefault();
 }

@@ -1,9 +1,8 @@
-import { $, component$, useSignal, useVisibleTask$, type QRL } from '@builder.io/qwik';
-import { manifests, signedOut } from '~/api/client';
+import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { manifests } from '~/api/client';
 import { failureOf, text } from '~/api/failure';
 import { ownerText } from '~/release/owner';
 import { settingsOf, useBench } from './bench';
-import { hasDrafts } from './kept';
 
 /** OwnerNotice names the owner of a script, and offers the draft as YAML for a change there. */
 export const OwnerNotice = component$(() => {
@@ -76,34 +75,3 @@ export const ChangedNotice = component$<ChangedProps>(({ story, deleted, onRevie
     {!deleted && <button type="button" class="plain" onClick$={onDiscard$}>Drop my changes</button>}
   </div>
 ));
-
-/** SignedOutNotice keeps the page when the session ends: drafts are nowhere else. */
-export const SignedOutNotice = component$(() => {
-  const over = useSignal(false);
-  useVisibleTask$(
-    ({ cleanup }) => {
-      const stay = (event: Event) => {
-        if (hasDrafts()) {
-          event.preventDefault();
-          over.value = true;
-        }
-      };
-      // The next call tells whether the person signed in.
-      const back = () => {
-        over.value = false;
-      };
-      addEventListener(signedOut, stay);
-      addEventListener('focus', back);
-      cleanup(() => {
-        removeEventListener(signedOut, stay);
-        removeEventListener('focus', back);
-      });
-    },
-    { strategy: 'document-ready' },
-  );
-  return over.value ? (
-    <p class="notice warn" role="alert">
-      Your session ended. <a href="/signin/" target="_blank">Sign in in another tab</a>, then go on here: your changes are still in this tab.
-    </p>
-  ) : null;
-});

@@ -12,7 +12,7 @@ import { newsOf } from './changed';
 import { unchecked, useChecks } from './check';
 import { useKeys } from './keys';
 import { keep, forget } from './kept';
-import { ChangedNotice, KindNotice, OwnerNotice, SignedOutNotice } from './notices';
+import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
 import { Parts } from './parts';
 import { useTheirs } from './theirs';
@@ -123,7 +123,6 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   const changed = release && !publishing.value && newsOf(draft, seen.value, release) === 'changed';
   return (
     <>
-      <SignedOutNotice />
       <OwnerNotice />
       <KindNotice />
       {changed && theirs.value && <ChangedNotice story={theirs.value} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}

@@ -10,8 +10,8 @@ interface Sent {
 }
 
 /**
- * Of each draft, by its request: a draft that changes has another one. The registry makes a publish once that is sent again, so it stays
- * here while the dialog is closed, or the person is on another page.
+ * The publishes without an answer, by the request of their draft: a draft that changes has another one. The registry applies a request id
+ * once, so a repeated publish must have the same one, also after the dialog was closed or the person was on another page.
  */
 const unanswered = new WeakMap<PublishRequest, Sent>();
 

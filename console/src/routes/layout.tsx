@@ -3,6 +3,7 @@ import { useLocation } from '@builder.io/qwik-city';
 import { Bar } from '~/shell/bar';
 import { Nav } from '~/shell/nav';
 import { Palette } from '~/shell/palette';
+import { SignedOutNotice } from '~/shell/signedout';
 
 export default component$(() => {
   const { url } = useLocation();
@@ -15,6 +16,7 @@ export default component$(() => {
       <Bar openPalette$={$(() => (palette.value = true))} />
       <Nav />
       <main id="main" tabIndex={-1}>
+        <SignedOutNotice />
         <Slot />
       </main>
       <Palette open={palette} />

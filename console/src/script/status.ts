@@ -1,4 +1,4 @@
-import { useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { useComputed$, useSignal, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { registry } from '~/api/client';
 import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import { connecting, follow, type Live } from '~/live/follow';
@@ -15,10 +15,15 @@ interface Followed {
 export function useStatus(url: Signal<URL | undefined>): Followed {
   const script = useSignal<ScriptStatus>();
   const live = useSignal<Live>(connecting());
+  // Computed, because other parameters of the URL change more often.
+  const full = useComputed$(() => {
+    const { tenant, name } = nameOf(url.value);
+    return name && `${tenant}/${name}`;
+  });
 
   // A hidden element has the task if a page begins with a component, and is never visible.
   useVisibleTask$(({ track, cleanup }) => {
-    const { tenant, name } = nameOf(track(() => url.value));
+    const [tenant = '', name] = track(() => full.value).split('/');
     script.value = undefined;
     if (!name) {
       return;

@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
+	"github.com/scriptorium-dev/scriptorium/internal/console/browser"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -104,19 +105,24 @@ func TestWorkbench(t *testing.T) {
 	p.See(`"shop"`)
 }
 
-// TestApproval approves a step that waits for a person.
-func TestApproval(t *testing.T) {
-	w := start(t, 2)
-	w.Publish(t, localtest.Manifest("route", router), 2)
-	plan := script.Plan{Steps: []script.Step{{Percent: 50, Approval: true}}}
+// candidate publishes version 2 with a plan of one step, and opens the page of its rollout.
+func (w *world) candidate(t *testing.T, step script.Step) *browser.Page {
+	t.Helper()
 	_, err := w.Registry.Publish(t.Context(), registryclient.PublishRequest{
 		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(strings.ReplaceAll(router, "web", "shop")),
-		Settings: &script.Settings{Rollout: plan}, Write: registryclient.Write{Author: "bo"},
+		Settings: &script.Settings{Rollout: script.Plan{Steps: []script.Step{step}}}, Write: registryclient.Write{Author: "bo"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := w.open(t, "/script/rollout/?name=acme%2Froute")
+	return w.open(t, "/script/rollout/?name=acme%2Froute")
+}
+
+// TestApproval approves a step that waits for a person.
+func TestApproval(t *testing.T) {
+	w := start(t, 2)
+	w.Publish(t, localtest.Manifest("route", router), 2)
+	p := w.candidate(t, script.Step{Percent: 50, Approval: true})
 	p.See("Version 2 is on its way")
 	p.Click("button", "Approve…")
 	p.Fill("Reason", "It looks good")
@@ -182,22 +188,10 @@ func TestRecordedRequest(t *testing.T) {
 func TestShadow(t *testing.T) {
 	w := start(t, 1)
 	w.publish(t, "route", router)
-	plan := script.Plan{Steps: []script.Step{{Percent: 100, By: script.ByShadow, Approval: true}}}
-	_, err := w.Registry.Publish(t.Context(), registryclient.PublishRequest{
-		Name: script.Name{Tenant: "acme", Script: "route"}, Source: []byte(strings.ReplaceAll(router, "web", "shop")),
-		Settings: &script.Settings{Rollout: plan}, Write: registryclient.Write{Author: "bo"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := w.open(t, "/script/rollout/?name=acme%2Froute")
+	p := w.candidate(t, script.Step{Percent: 100, By: script.ByShadow, Approval: true})
 	p.See("Calls in the shadow")
-	for !strings.Contains(p.Text("main"), "differs at /upstream") {
-		if t.Context().Err() != nil {
-			t.Fatal(p.Text("main"))
-		}
-		w.call(t, "route", 5)
-	}
+	w.call(t, "route", 7)
+	p.See("differs at /upstream")
 	p.Eval("document.querySelector('details.sample').open = true", new(bool))
 	p.See("Version 1 answered −, version 2 would +")
 	p.See(`"shop"`)

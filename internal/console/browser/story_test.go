@@ -199,7 +199,6 @@ func TestHiddenPage(t *testing.T) {
 	p.Eval("Object.defineProperty(document, 'hidden', { value: true, configurable: true }) && "+tell, new(bool))
 	p.See("Connecting")
 	w.publish(t, "route", "-- another one\n"+router)
-	p.See("version 1")
 	p.Eval("delete document.hidden && "+tell, new(bool))
 	p.See("Live")
 	p.See("version 2")
@@ -214,16 +213,46 @@ func TestSessionEnds(t *testing.T) {
 	w.signIn(mine, "/script/?name=acme/route")
 	mine.Replace("Source of acme/route", "-- mine\n"+router)
 	mine.See("with changes that are not published")
+	mine.Click("link", "Fleet") // the draft stays in the tab
+	mine.See("revision")
 	other.Go(w.url + "/")
 	other.Click("button", "anonymous")
 	other.Click("button", "Sign out")
-	mine.Replace("Source of acme/route", "-- mine, too\n"+router)
 	mine.See("Your session ended.")
 	w.signIn(other, "/")
 	mine.See("Live")
+	mine.Click("link", "Scripts")
+	mine.Click("link", "acme/route")
+	mine.See("with changes that are not published")
 	mine.Forgive() // the calls meanwhile
 	publishDraft(mine, "A comment")
 	mine.See("Version 2 is published.")
+}
+
+// TestLostAnswer sends a publish again whose answer was lost, from another page and back. The registry applies it once.
+func TestLostAnswer(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme/route")
+	p.Replace("Source of acme/route", "-- mine\n"+router)
+	p.See("with changes that are not published")
+	p.Click("button", "Publish…")
+	p.See("✓ The registry accepts it.")
+	p.Eval(`{ const real = fetch; fetch = async (url, options) => {
+		const answer = await real(url, options);
+		if (!String(url).endsWith('/Publish')) return answer;
+		fetch = real;
+		throw new TypeError('Failed to fetch');
+	}; } 1`, new(int))
+	p.Click("button", "Publish")
+	p.See("The console does not answer")
+	w.live(t, "route", 2)
+	p.Click("button", "Cancel")
+	p.Click("link", "Scripts")
+	p.Click("link", "acme/route")
+	p.Click("button", "Publish…")
+	p.Click("button", "Publish")
+	p.See("Version 2 is published.")
 }
 
 // live waits until the version runs on all agents.
