@@ -100,8 +100,8 @@ const (
 	lostRace                        // somebody else was first: decide anew
 )
 
-// means is what the write asks for, however often it does: who asks and why is no
-// part of it.
+// fingerprint identifies what the write asks for, however often it does. The author and
+// the note are no part of it.
 func (a writeRequest) fingerprint() (Fingerprint, error) {
 	text, err := json.Marshal(struct {
 		Change           script.Change

@@ -1,12 +1,13 @@
 import { useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
-import type { ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
+import { sendAgain } from '~/release/send';
 import { isNew, type Bench } from './bench';
 import { newsOf, story } from './changed';
 
 /**
  * useTheirs reports what somebody else did since the draft began, as a sentence. The registry reports each change at once. A
- * draft without changes catches up.
+ * draft without changes catches up. A change that turns out to be a publish of this draft, whose answer was lost, is not theirs.
  */
 export function useTheirs(
   bench: Bench,
@@ -14,6 +15,7 @@ export function useTheirs(
   script: Signal<ScriptStatus | undefined>,
   publishing: Signal<boolean>,
   catchUp$: QRL<(what: string) => Promise<void>>,
+  onPublished$: QRL<(response: PublishResponse) => Promise<void>>,
 ): Signal<string> {
   const theirs = useSignal('');
   const told = useSignal(0n);
@@ -36,12 +38,18 @@ export function useTheirs(
     }
     told.value = now.revision;
     // Not awaited: a task that waits would hold up the page.
-    void story(seen.value, now).then(async (what) => {
+    void (async () => {
+      const mine = await sendAgain(draft.value);
+      if (mine) {
+        await onPublished$(mine);
+        return;
+      }
+      const what = await story(seen.value, now);
       if (!draft.value.dirty && !now.deleted) {
         await catchUp$(what);
       }
       theirs.value = what;
-    });
+    })();
   });
   return theirs;
 }

@@ -106,7 +106,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     keep(name, { draft, base: bench.base.value, release: seen.value });
   });
 
-  const theirs = useTheirs(bench, seen, script, publishing, catchUp);
+  const theirs = useTheirs(bench, seen, script, publishing, catchUp, onPublished);
 
   useVisibleTask$(
     () => {

@@ -25,13 +25,13 @@ export interface Checked {
 }
 
 /** Options are what a person decides in the dialog. */
-interface Options {
+export interface Options {
   /** The publish fails if the release has another revision, or with 0, if there is such a script. */
   revision: bigint;
   note: string;
   liftHold: boolean;
   force: boolean;
-  dryRun: boolean;
+  dryRun?: boolean;
   requestId?: string;
 }
 
@@ -60,7 +60,7 @@ export async function check(draft: Draft, signal: AbortSignal): Promise<Checked>
 
 /** publish sends the draft. */
 export async function publish(draft: Draft, options: Options, signal: AbortSignal): Promise<PublishResponse> {
-  const { note, liftHold, force, dryRun, revision, requestId } = options;
+  const { note, liftHold, force, dryRun = false, revision, requestId } = options;
   const request = create(PublishRequestSchema, {
     ...draft.request,
     ...(await signed(note, requestId)),

@@ -1,15 +1,16 @@
 import { $, component$, useComputed$, useSignal, useTask$, type NoSerialize, noSerialize, type QRL, type Signal } from '@builder.io/qwik';
-import { failureOf, mayHaveHappened, type Failure } from '~/api/failure';
+import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
 import type { PublishRequest, PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { fieldsOf } from '~/ui/form';
 import { Modal } from '~/ui/modal';
 import { Problem } from '~/ui/problem';
-import { check, isConflict, publish, type Checked } from './check';
+import { check, isConflict, type Checked } from './check';
 import { conflictOf, releaseOf, type Conflict } from './conflict';
 import { ConflictView } from './conflictview';
-import { answered, sending, unansweredOf } from './sent';
+import { send } from './send';
+import { unansweredOf } from './sent';
 import { Verdict } from './verdict';
 
 interface Props {
@@ -131,20 +132,12 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     }
     busy.value = true;
     failure.value = undefined;
-    const { request } = draft;
-    const { requestId } = sending(request, checked);
     const { note = '', hold, owner } = fieldsOf(form);
-    const options = { revision: checked.revision, note, liftHold: hold !== undefined, force: owner !== undefined, dryRun: false, requestId };
     try {
-      const response = await publish(draft, options, AbortSignal.timeout(60_000));
-      answered(request);
-      await onPublished$(response);
+      await onPublished$(await send(draft, checked, { note, liftHold: hold !== undefined, force: owner !== undefined }));
       form.reset();
     } catch (e) {
       const f = failureOf(e);
-      if (!mayHaveHappened(f)) {
-        answered(request); // The registry refused it: the next try is another request.
-      }
       failure.value = f;
       if (isConflict(f)) {
         await onConflict$();

@@ -1,12 +1,12 @@
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
-import type { Checked } from './check';
+import type { Checked, Options } from './check';
 import { newRequest } from './write';
 
 /** Sent is a publish whose answer has not arrived. */
 interface Sent {
-  requestId: string;
   /** What the draft was checked against: sent again, a publish expects the same revision. */
   checked: Checked;
+  options: Options;
 }
 
 /**
@@ -17,10 +17,12 @@ const unanswered = new WeakMap<PublishRequest, Sent>();
 
 export const unansweredOf = (draft: PublishRequest): Sent | undefined => unanswered.get(draft);
 
-/** sending returns what to send: once more what was sent before, if that has no answer. */
-export function sending(draft: PublishRequest, checked: Checked): Sent {
-  const sent = unanswered.get(draft) ?? { requestId: newRequest(), checked };
-  unanswered.set(draft, sent);
+/** sending returns what to send: the request of before, if that has no answer. */
+export function sending(draft: PublishRequest, checked: Checked, options: Omit<Options, 'revision' | 'requestId'>): Options {
+  const before = unanswered.get(draft);
+  const of = before?.checked ?? checked;
+  const sent = { ...options, revision: of.revision, requestId: before?.options.requestId ?? newRequest() };
+  unanswered.set(draft, { checked: of, options: sent });
   return sent;
 }
 

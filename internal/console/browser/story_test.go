@@ -229,7 +229,7 @@ func TestSessionEnds(t *testing.T) {
 	mine.See("Version 2 is published.")
 }
 
-// TestLostAnswer sends a publish again whose answer was lost, from another page and back. The registry applies it once.
+// TestLostAnswer checks that a person whose publish had no answer sees that the registry has it, and no conflict with oneself.
 func TestLostAnswer(t *testing.T) {
 	w := start(t, 1)
 	w.publish(t, "route", router)
@@ -248,11 +248,8 @@ func TestLostAnswer(t *testing.T) {
 	p.See("The console does not answer")
 	w.live(t, "route", 2)
 	p.Click("button", "Cancel")
-	p.Click("link", "Scripts")
-	p.Click("link", "acme/route")
-	p.Click("button", "Publish…")
-	p.Click("button", "Publish")
 	p.See("Version 2 is published.")
+	p.Miss("Your draft began before")
 }
 
 // live waits until the version runs on all agents.
