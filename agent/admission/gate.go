@@ -320,10 +320,17 @@ func (g *Gate) charge(t *Turn, now time.Duration) {
 	g.stats.Used += used
 	t.used += used
 	t.tenant.pace = max(t.tenant.pace+used, g.pace-credit)
-	if len(g.queues) == 0 { // nobody goes without what it used
-		g.pace = max(g.pace, t.tenant.pace)
+	if t.tenant.pace > g.pace && !g.deprives(t.tenant, now) {
+		g.pace = t.tenant.pace
 	}
 	t.tenant.drain(used, now)
+}
+
+// deprives reports whether a call waits that could have what the tenant uses.
+func (g *Gate) deprives(tn *tenant, now time.Duration) bool {
+	return slices.ContainsFunc(g.queues, func(other *tenant) bool {
+		return (tn.background || !other.background) && other.next(now, g.running) != nil
+	})
 }
 
 // settle charges all calls that have a turn, so that who has used how much can be
