@@ -151,16 +151,11 @@ func (o *oidcLogin) finish(r *http.Request, l login) (identity, error) {
 	if err != nil {
 		return identity{}, script.Errorf(script.Denied, "", "the sign-in provider does not take the console's request: %.300s", err)
 	}
-	verified, raw, err := e.verified(ctx, given)
-	if err != nil {
-		return identity{}, err
-	}
-	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(l.Nonce)) != 1 {
-		return identity{}, script.Errorf(script.Denied, "", "the id token is of another sign-in: sign in again")
-	}
 	t := &tokens{provider: o.provider, plaintext: o.cfg.Plaintext, refresh: given.RefreshToken}
-	t.take(raw, verified)
-	who, err := o.knows(r.Context(), t)
+	var who identity
+	if err = t.begin(ctx, e, given, l); err == nil {
+		who, err = o.knows(r.Context(), t)
+	}
 	if err != nil {
 		t.revoke()
 		return identity{}, err

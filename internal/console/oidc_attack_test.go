@@ -14,7 +14,8 @@ import (
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 )
 
-// TestIDTokensOfOthers: a person does not sign in with an id token that is of another sign-in, client or provider.
+// TestIDTokensOfOthers: a person does not sign in with an id token that is of another sign-in, client or provider. The refresh
+// token that came with it ends.
 func TestIDTokensOfOthers(t *testing.T) {
 	s, p := startBadSSO(t)
 	s.in()
@@ -32,6 +33,7 @@ func TestIDTokensOfOthers(t *testing.T) {
 		if _, state := get(t, browser, s.URL()+"/session"); end.Path != "/signin/" || !strings.Contains(state, `"signedIn":false`) || !strings.Contains(state, `"failure"`) {
 			t.Errorf("%s: %s, %s", name, end, state)
 		}
+		p.wantRevoked(t)
 		s.clock.move(time.Second * 10)
 	}
 	if strings.Contains(s.log.String(), "eyJ") {

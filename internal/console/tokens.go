@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"crypto/subtle"
 	"errors"
 	"net/http"
 	"sync"
@@ -108,6 +109,19 @@ func (t *tokens) renew(ctx context.Context) error {
 	if verified.Subject != t.subject {
 		t.dead = true
 		return errNoSession
+	}
+	t.take(raw, verified)
+	return nil
+}
+
+// begin keeps the id token of the answer to a sign-in.
+func (t *tokens) begin(ctx context.Context, e *endpoints, answer *oauth2.Token, l login) error {
+	verified, raw, err := e.verified(ctx, answer)
+	if err != nil {
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(l.Nonce)) != 1 {
+		return script.Errorf(script.Denied, "", "the id token is of another sign-in: sign in again")
 	}
 	t.take(raw, verified)
 	return nil
