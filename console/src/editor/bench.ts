@@ -58,7 +58,7 @@ export function replace(bench: Bench, request: PublishRequest): void {
   bench.edition.value++;
 }
 
-const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
+export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equals(PublishRequestSchema, a, b);
 
 /** orNone returns nothing for an empty message, as the registry does. */
 export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>

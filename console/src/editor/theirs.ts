@@ -1,5 +1,5 @@
 import { useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
-import type { PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
+import type { PublishRequest, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { sendAgain } from '~/release/send';
 import { isNew, type Bench } from './bench';
@@ -14,8 +14,7 @@ export function useTheirs(
   seen: Signal<Release | undefined>,
   script: Signal<ScriptStatus | undefined>,
   publishing: Signal<boolean>,
-  catchUp$: QRL<(what: string) => Promise<void>>,
-  onPublished$: QRL<(response: PublishResponse) => Promise<void>>,
+  catchUp$: QRL<(what: string, before: PublishRequest) => Promise<void>>,
 ): Signal<string> {
   const theirs = useSignal('');
   const told = useSignal(0n);
@@ -39,14 +38,11 @@ export function useTheirs(
     told.value = now.revision;
     // Not awaited: a task that waits would hold up the page.
     void (async () => {
-      const mine = await sendAgain(draft.value);
-      if (mine) {
-        await onPublished$(mine);
-        return;
-      }
-      const what = await story(seen.value, now);
-      if (!draft.value.dirty && !now.deleted) {
-        await catchUp$(what);
+      const { request } = draft.value;
+      const mine = await sendAgain(draft.value, now.revision);
+      const what = mine ? `Version ${mine.version?.number} is published.` : await story(seen.value, now);
+      if (mine || (!draft.value.dirty && !now.deleted)) {
+        await catchUp$(what, request);
       }
       theirs.value = what;
     })();

@@ -7,7 +7,7 @@ import { PublishDialog } from '~/release/publish';
 import { scriptHref } from '~/script/name';
 import { Link } from '~/shell/link';
 import { TryPanel } from '~/try/panel';
-import { BenchContext, isNew, replace, type Bench, type View } from './bench';
+import { BenchContext, differs, isNew, replace, type Bench, type View } from './bench';
 import { newsOf } from './changed';
 import { unchecked, useChecks } from './check';
 import { useKeys } from './keys';
@@ -65,9 +65,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     }
   });
 
-  /** catchUp shows the new version, unless the person begins to change the draft before it arrives. */
-  const catchUp = $(async (what: string) => {
-    const before = bench.draft.value.request;
+  /** catchUp shows the new version, unless the person has changed the draft meanwhile. */
+  const catchUp = $(async (what: string, before: PublishRequest) => {
     try {
       const { tenant, name } = bench.base.value;
       const now = await open({ tenant, name });
@@ -80,17 +79,24 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     }
   });
 
-  const onPublished = $(async (r: PublishResponse) => {
+  /** onPublished goes on with the draft, which the person may have changed after they sent it. */
+  const onPublished = $(async (r: PublishResponse, sent: PublishRequest, repeated: boolean) => {
     const { request } = bench.draft.value;
-    if (isNew(bench.draft.value)) {
+    const dirty = differs(request, sent);
+    const what = r.changed ? `Version ${r.version?.number} is published.` : 'The registry has all of this already.';
+    if (isNew(bench.draft.value) && !dirty) {
       forget(name);
       await navigate(scriptHref(`${request.tenant}/${request.name}`));
       return;
     }
-    bench.base.value = request;
+    if (repeated || (r.changed && r.version!.number !== r.release!.latest)) { // Somebody else may have changed the release since.
+      await catchUp(what, sent);
+      return;
+    }
+    bench.base.value = sent;
     seen.value = r.release;
-    bench.draft.value = { request, baseRevision: r.release!.revision, baseVersion: r.version!.number, dirty: false };
-    said.value = r.changed ? `Version ${r.version?.number} is published.` : 'The registry has all of this already.';
+    bench.draft.value = { request, baseRevision: r.release!.revision, baseVersion: r.version!.number, dirty };
+    said.value = what;
   });
 
   const onMerged = $(async (request: PublishRequest, revision: bigint) => {
@@ -106,7 +112,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     keep(name, { draft, base: bench.base.value, release: seen.value });
   });
 
-  const theirs = useTheirs(bench, seen, script, publishing, catchUp, onPublished);
+  const theirs = useTheirs(bench, seen, script, publishing, catchUp);
 
   useVisibleTask$(
     () => {

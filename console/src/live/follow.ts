@@ -108,32 +108,30 @@ function watchQuiet(attempt: AbortController) {
   return { heard: () => (heard = Date.now()), stop: () => clearInterval(timer) };
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  until(signal, (finish) => {
     const timer = setTimeout(finish, ms);
-    function finish() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', finish);
-      done();
-    }
-    signal.addEventListener('abort', finish);
+    return () => clearTimeout(timer);
   });
-}
 
 /** shown waits until the page is visible. */
-function shown(signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    if (!document.hidden) {
-      done();
-      return;
-    }
-    const finish = () => {
-      if (signal.aborted || !document.hidden) {
-        document.removeEventListener('visibilitychange', finish);
-        done();
-      }
-    };
-    document.addEventListener('visibilitychange', finish);
-    signal.addEventListener('abort', finish);
+const shown = (signal: AbortSignal): Promise<void> =>
+  until(signal, (finish) => {
+    const look = () => document.hidden || finish();
+    document.addEventListener('visibilitychange', look);
+    look();
+    return () => document.removeEventListener('visibilitychange', look);
   });
+
+/** until waits for a call of finish, or the end of signal. begin returns what to do then. */
+async function until(signal: AbortSignal, begin: (finish: () => void) => () => void): Promise<void> {
+  let finish = () => {};
+  const finished = new Promise<void>((done) => (finish = done));
+  signal.addEventListener('abort', finish);
+  const stop = begin(finish);
+  if (!signal.aborted) {
+    await finished;
+  }
+  stop();
+  signal.removeEventListener('abort', finish);
 }

@@ -13,10 +13,13 @@ import { send } from './send';
 import { unansweredOf } from './sent';
 import { Verdict } from './verdict';
 
+/** Published gets the answer to a request. A repeated one has the release as it is now, and not as the publish left it. */
+type Published = QRL<(response: PublishResponse, request: PublishRequest, repeated: boolean) => void>;
+
 interface Props {
   open: Signal<boolean>;
   draft: Draft;
-  onPublished$: QRL<(response: PublishResponse) => void>;
+  onPublished$: Published;
   /** Somebody else changed the script: request has both changes, and revision is the release that it was merged with. */
   onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
 }
@@ -59,9 +62,9 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
     void load(abort.signal);
   });
 
-  const finish = $(async (response: PublishResponse) => {
+  const finish = $(async (response: PublishResponse, request: PublishRequest, repeated: boolean) => {
     open.value = false;
-    await onPublished$(response);
+    await onPublished$(response, request, repeated);
   });
 
   return (
@@ -113,7 +116,7 @@ interface FormProps {
   draft: Draft;
   checked: Checked | undefined;
   open: Signal<boolean>;
-  onPublished$: QRL<(response: PublishResponse) => void>;
+  onPublished$: Published;
   onConflict$: QRL<() => Promise<void>>;
 }
 
@@ -133,8 +136,11 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     busy.value = true;
     failure.value = undefined;
     const { note = '', hold, owner } = fieldsOf(form);
+    const { request } = draft;
+    const repeated = unansweredOf(request) !== undefined;
     try {
-      await onPublished$(await send(draft, checked, { note, liftHold: hold !== undefined, force: owner !== undefined }));
+      const response = await send(draft, checked, { note, liftHold: hold !== undefined, force: owner !== undefined });
+      await onPublished$(response, request, repeated);
       form.reset();
     } catch (e) {
       const f = failureOf(e);

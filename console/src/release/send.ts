@@ -9,12 +9,12 @@ export const send = (draft: Draft, checked: Checked, options: Omit<Options, 'rev
   deliver(draft, sending(draft.request, checked, options));
 
 /**
- * sendAgain repeats a publish without an answer, after the release moved on. Nothing new can happen: either the registry has applied it,
- * or the release has another revision than it expects. It returns undefined if somebody else moved the release.
+ * sendAgain repeats a publish without an answer, now that the release has another revision than it expects. Nothing new can happen: the
+ * registry returns the answer to the first one, or refuses this one. sendAgain returns undefined if somebody else changed the release.
  */
-export async function sendAgain(draft: Draft): Promise<PublishResponse | undefined> {
+export async function sendAgain(draft: Draft, revision: bigint): Promise<PublishResponse | undefined> {
   const sent = unansweredOf(draft.request);
-  return sent && deliver(draft, sent.options).catch(() => undefined);
+  return sent && sent.options.revision < revision ? deliver(draft, sent.options).catch(() => undefined) : undefined;
 }
 
 async function deliver(draft: Draft, options: Options): Promise<PublishResponse> {

@@ -232,24 +232,53 @@ func TestSessionEnds(t *testing.T) {
 // TestLostAnswer checks that a person whose publish had no answer sees that the registry has it, and no conflict with oneself.
 func TestLostAnswer(t *testing.T) {
 	w := start(t, 1)
+	p := w.publishing(t, `allow(); throw new TypeError('Failed to fetch')`)
+	p.See("The console does not answer")
+	w.live(t, "route", 2)
+	p.Click("button", "Cancel")
+	p.See("Version 2 is published.")
+	p.Miss("Your draft began before")
+}
+
+// TestChangesDuringAPublish checks that what a person changes before the answer to a publish is part of the next one.
+func TestChangesDuringAPublish(t *testing.T) {
+	w := start(t, 1)
+	p := w.publishing(t, `await answers`)
+	p.See("Publishing…")
+	w.live(t, "route", 2)
+	p.Click("button", "Cancel")
+	p.Replace("Source of acme/route", "-- more\n"+router)
+	p.See("Version 1 with changes")
+	p.Eval("allow(), 1", new(int))
+	p.See("Version 2 with changes")
+	p.Miss("Your draft began before")
+	publishDraft(p, "A comment")
+	p.See("Version 3 is published.")
+	if got, want := w.source(t, "route"), "-- more\n"+router; got != want {
+		t.Errorf("version 3 is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// publishing opens a page that publishes version 2 of a script. When the answer arrives, the page does what then says: a statement that
+// can use answers, a promise that ends with a call of allow. Then all answers arrive as they are.
+func (w *world) publishing(t *testing.T, then string) *browser.Page {
+	t.Helper()
 	w.publish(t, "route", router)
 	p := w.open(t, "/script/?name=acme/route")
 	p.Replace("Source of acme/route", "-- mine\n"+router)
 	p.See("with changes that are not published")
 	p.Click("button", "Publish…")
 	p.See("✓ The registry accepts it.")
-	p.Eval(`{ const real = fetch; fetch = async (url, options) => {
+	p.Eval(`{ const real = fetch, answers = new Promise((done) => { window.allow = () => { fetch = real; done(); }; });
+	fetch = async (url, options) => {
 		const answer = await real(url, options);
-		if (!String(url).endsWith('/Publish')) return answer;
-		fetch = real;
-		throw new TypeError('Failed to fetch');
+		if (String(url).endsWith('/Publish')) {
+			`+then+`;
+		}
+		return answer;
 	}; } 1`, new(int))
 	p.Click("button", "Publish")
-	p.See("The console does not answer")
-	w.live(t, "route", 2)
-	p.Click("button", "Cancel")
-	p.See("Version 2 is published.")
-	p.Miss("Your draft began before")
+	return p
 }
 
 // live waits until the version runs on all agents.
