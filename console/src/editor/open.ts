@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { registry } from '~/api/client';
 import { PublishRequestSchema, type GetSourceResponse, type PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import { SettingsSchema, type Release } from '~/gen/proto/script/v1/script_pb';
+import { engineOf } from '~/script/engine';
 import type { Name } from '~/script/name';
 import type { Draft } from './draft';
 
@@ -29,7 +30,7 @@ function requestOf(release: Release, { version, source, settings }: GetSourceRes
     tenant: release.tenant,
     name: release.name,
     source: settings?.artifact ? new Uint8Array() : source,
-    engine: version?.engine || 'lua',
+    engine: version ? engineOf(version) : 'lua',
     entrypoint: version?.entrypoint ?? '',
     enabled: release.enabled,
     pin: declared(release),

@@ -5,7 +5,7 @@ import { agentHref } from '~/shell/query';
 import { Modal } from '~/ui/modal';
 import { useOpened } from '~/ui/opened';
 import { plain, plainLines } from '~/ui/plain';
-import { milliseconds, Time } from '~/ui/time';
+import { milliseconds, Time, utc } from '~/ui/time';
 import { lineHeight, useWindow } from '~/ui/window';
 import type { Line } from './buffer';
 
@@ -56,7 +56,7 @@ export const Lines = component$<Props>(({ lines, dropped, atEnd }) => {
         <ol>
           {lines.slice(from, to).map((l) => (
             <li key={l.id}>
-              <span class="at">{clock(l)}</span>
+              <span class="at" title={utc(milliseconds(l.line.time) ?? 0)}>{clock(l)}</span>
               <span class={['level', tone(l.line.level)]}>{plain(l.line.level).padEnd(5)}</span>
               <span class="at">{plain(l.agent)}</span>
               <span class="at">{plain(`${l.line.name}@${l.line.version}`)}</span>

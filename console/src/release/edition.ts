@@ -1,6 +1,7 @@
 import { registry } from '~/api/client';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release, Settings, Version } from '~/gen/proto/script/v1/script_pb';
+import { engineOf } from '~/script/engine';
 import type { Name } from '~/script/name';
 import { plainTextOf } from '~/ui/bytes';
 import { treeOf, type Tree } from './settings';
@@ -25,7 +26,7 @@ export async function editionOf(name: Name, number: bigint, release: Release | u
     title: `version ${version.number}`,
     source: answer.source,
     text: plainTextOf(answer.source),
-    settings: whole(settings, version.engine, version.entrypoint),
+    settings: whole(settings, engineOf(version), version.entrypoint),
     raw: settings,
     version,
   };

@@ -58,7 +58,9 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
       at.value = (at.value + n - 1) % Math.max(n, 1);
     } else if (event.key === 'Enter') {
       await go(entries.value[at.value]);
+      return;
     }
+    document.getElementById(`palette-${at.value}`)?.scrollIntoView({ block: 'nearest' });
   });
 
   useVisibleTask$(

@@ -1,5 +1,5 @@
 import { count, duration } from '~/ui/number';
-import { Time } from '~/ui/time';
+import { Time, utc } from '~/ui/time';
 import type { Used } from './usage';
 
 type Measure = 'calls' | 'errors' | 'processor';
@@ -21,7 +21,7 @@ export const Chart = ({ bars, measure, title }: { bars: Used[]; measure: Measure
         <line x1={0} x2={width} y1={height - 0.5} y2={height - 0.5} />
         {bars.map((b, i) => (
           <rect key={b.from} class={measure === 'errors' ? 'bad' : undefined} x={i * step + step * 0.1} width={step * 0.8} y={height - Math.max(tall(b), b[measure] > 0 ? 1.5 : 0)} height={Math.max(tall(b), b[measure] > 0 ? 1.5 : 0)}>
-            <title>{`${new Date(b.from).toLocaleString()}: ${figure(measure, b[measure])}`}</title>
+            <title>{`${new Date(b.from).toLocaleString()} (${utc(b.from)}): ${figure(measure, b[measure])}`}</title>
           </rect>
         ))}
       </svg>

@@ -14,13 +14,15 @@ export const Time = component$<Props>(({ at, clock }) => {
     return <span class="faint">never</span>;
   }
   const date = new Date(ms);
-  const utc = date.toISOString();
   return (
-    <time dateTime={utc} title={`${utc.slice(0, 19).replace('T', ' ')} UTC`}>
+    <time dateTime={date.toISOString()} title={utc(ms)}>
       {clock ? date.toLocaleTimeString() : when(date)}
     </time>
   );
 });
+
+/** utc is what a time shows on hover. */
+export const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
 export function milliseconds(at: Timestamp | number | undefined): number | undefined {
   return typeof at === 'number' ? at : at && Number(at.seconds) * 1000 + Math.floor(at.nanos / 1e6);
