@@ -10,7 +10,7 @@ const kept = new Map<string, Opened>();
 export const keptDraft = (name: string): Opened | undefined => kept.get(name);
 
 export function keep(name: string, opened: Opened): void {
-  if (!opened.draft.dirty) {
+  if (!opened.draft.dirty && opened.broken === undefined) {
     forget(name);
     return;
   }

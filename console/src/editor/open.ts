@@ -11,6 +11,8 @@ export interface Opened {
   draft: Draft;
   base: PublishRequest;
   release: Release | undefined;
+  /** YAML with problems, which the draft does not have. */
+  broken?: string | undefined;
 }
 
 /** open reads a version of a script for editing: 0 is the candidate, and the active version if there is none. */

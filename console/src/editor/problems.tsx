@@ -13,6 +13,9 @@ export const Problems = component$(() => {
       bench.place.value = { line: p.line, column: p.column };
     }
   });
+  if (bench.broken.value !== undefined) {
+    return <p class="faint" role="status">The registry checks the draft when the YAML has no problems.</p>;
+  }
   return (
     <section class="problems" aria-label="Problems">
       <p class="faint" role="status">

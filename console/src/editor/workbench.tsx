@@ -33,7 +33,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     mark: useSignal(),
     view: useSignal<View>('source'),
     place: useSignal(),
-    broken: useSignal(),
+    broken: useSignal(opened.broken),
     written: useSignal(''),
   };
   useContextProvider(BenchContext, bench);
@@ -109,7 +109,8 @@ export const Workbench = component$<Props>(({ opened, script }) => {
 
   useTask$(({ track }) => {
     const draft = track(() => bench.draft.value);
-    keep(name, { draft, base: bench.base.value, release: seen.value });
+    const broken = track(() => bench.broken.value);
+    keep(name, { draft, base: bench.base.value, release: seen.value, broken });
   });
 
   const theirs = useTheirs(bench, seen, script, publishing, catchUp);
@@ -125,6 +126,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   useKeys(publishing, run);
 
   const draft = bench.draft.value;
+  const dirty = draft.dirty || bench.broken.value !== undefined;
   const release = script.value?.release;
   const changed = release && !publishing.value && newsOf(draft, seen.value, release) === 'changed';
   return (
@@ -134,11 +136,11 @@ export const Workbench = component$<Props>(({ opened, script }) => {
       {changed && theirs.value && <ChangedNotice story={theirs.value} deleted={release.deleted} onReview$={$(() => (publishing.value = true))} onDiscard$={$(() => reload())} />}
       <div class="tools state">
         <span role="status">
-          {said.value && !draft.dirty ? said.value : isNew(draft) ? 'A new script. It is not published yet.' : draft.dirty ? `Version ${draft.baseVersion} with changes that are not published. They stay in this tab until you close it.` : `Version ${draft.baseVersion}.`}
+          {said.value && !dirty ? said.value : isNew(draft) ? 'A new script. It is not published yet.' : dirty ? `Version ${draft.baseVersion} with changes that are not published. They stay in this tab until you close it.` : `Version ${draft.baseVersion}.`}
         </span>{' '}
-        {release?.candidate && !draft.dirty && <Link href={scriptHref(name, 'rollout/')}>Watch the rollout</Link>}
+        {release?.candidate && !dirty && <Link href={scriptHref(name, 'rollout/')}>Watch the rollout</Link>}
         <span class="end">
-          {draft.dirty && !isNew(draft) && <button type="button" class="plain" onClick$={() => reload(draft.baseVersion)}>Drop changes</button>}
+          {dirty && !isNew(draft) && <button type="button" class="plain" onClick$={() => reload(draft.baseVersion)}>Drop changes</button>}
           <button type="button" class="primary" onClick$={() => (publishing.value = true)} title="Ctrl S">Publish…</button>
         </span>
       </div>
@@ -146,7 +148,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         <Parts />
         <TryPanel run={run} />
       </div>
-      <PublishDialog open={publishing} draft={draft} onPublished$={onPublished} onMerged$={onMerged} />
+      <PublishDialog open={publishing} draft={draft} broken={bench.broken} onPublished$={onPublished} onMerged$={onMerged} />
     </>
   );
 });

@@ -41,6 +41,7 @@ export const YamlView = component$(() => {
     ({ track, cleanup }) => {
       const now = track(() => typed.value);
       if (now === undefined) {
+        problems.value = [];
         return;
       }
       const abort = new AbortController();

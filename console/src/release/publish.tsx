@@ -19,13 +19,15 @@ type Published = QRL<(response: PublishResponse, request: PublishRequest, repeat
 interface Props {
   open: Signal<boolean>;
   draft: Draft;
+  /** YAML that is not in the draft, because it has problems or is not parsed yet. */
+  broken: Signal<string | undefined>;
   onPublished$: Published;
   /** Somebody else changed the script: request has both changes, and revision is the release that it was merged with. */
   onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
 }
 
 /** PublishDialog publishes a draft. First it shows what changes, and whether the registry accepts it. */
-export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onMerged$ }) => {
+export const PublishDialog = component$<Props>(({ open, draft, broken, onPublished$, onMerged$ }) => {
   const before = useBefore(draft);
   const checked = useSignal<Checked>();
   const conflict = useSignal<Conflict>();
@@ -53,7 +55,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
 
   useTask$(({ track, cleanup }) => {
     checked.value = conflict.value = failure.value = undefined;
-    if (!track(() => open.value)) {
+    if (!track(() => open.value) || track(() => broken.value) !== undefined) {
       return;
     }
     const abort = new AbortController();
@@ -81,6 +83,7 @@ export const PublishDialog = component$<Props>(({ open, draft, onPublished$, onM
       )}
       {/* The form stays in the page, so that it keeps the note during a conflict. */}
       <div hidden={conflict.value !== undefined}>
+        {broken.value !== undefined && <p class="notice warn" role="alert">Mend the YAML, or drop the changes, before you publish.</p>}
         <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
       </div>
       <Problem failure={failure.value} />

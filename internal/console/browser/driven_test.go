@@ -80,6 +80,31 @@ func TestTenantSettings(t *testing.T) {
 	}
 }
 
+// TestYAMLWithProblems checks that nobody publishes a draft without the YAML that they see, and that the YAML outlives another page.
+func TestYAMLWithProblems(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme%2Froute")
+	p.See("The registry finds no problem.")
+	p.Click("tab", "YAML")
+	p.Replace("Manifest, in YAML, without the source", "spec: [broken")
+	p.See("is not YAML")
+	p.See("Version 1 with changes")
+	p.Miss("The registry finds no problem.")
+	p.Click("button", "Publish…")
+	p.See("Mend the YAML")
+	p.Wait("a publish that is disabled", "document.querySelector('dialog[open] [type=submit]').disabled")
+	p.Click("button", "Cancel")
+	p.Click("link", "Scripts")
+	p.Click("link", "acme/route")
+	p.Click("tab", "YAML")
+	p.See("is not YAML")
+	p.Click("button", "Drop changes")
+	p.See("Version 1.")
+	p.Miss("is not YAML")
+	p.See("The registry finds no problem.")
+}
+
 // TestWorkbench uses what the story leaves out: completion, the YAML beside the forms, and a test that shows how results differ.
 func TestWorkbench(t *testing.T) {
 	w := start(t, 1)
