@@ -30,9 +30,9 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-const unsettled = new Set(['', 'UNAVAILABLE', 'TIMEOUT', 'INTERNAL']);
+const unsettled = new Set(['', 'UNAVAILABLE', 'OVERLOADED', 'TIMEOUT', 'INTERNAL']);
 
-/** mayHaveHappened says that a write may have reached the registry's store, though its answer did not say so: etcd can fail after it has it, and a session can end meanwhile. */
+/** mayHaveHappened says that a write may have reached the registry's store, though its answer did not say so: etcd can fail after it has it, the registry can lack room for the answer, and a session can end meanwhile. */
 export const mayHaveHappened = (f: Failure): boolean => f.signedOut || unsettled.has(f.kind);
 
 /** sentence explains a console that does not answer: browsers say only "Failed to fetch". */
