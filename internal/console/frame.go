@@ -14,8 +14,8 @@ import (
 // maxAnswer bounds one message of the registry: a page of a thousand releases with large settings is one.
 const maxAnswer = 64 << 20
 
-// frame is a message in Protobuf's binary form. The console does not read those that it passes on: a status of 10,000 agents
-// costs it a copy.
+// frame is a message in Protobuf's binary form. The console does not read the answers that it passes on: a status of 10,000
+// agents costs it a copy.
 type frame struct{ data []byte }
 
 // bytesCodec has the bytes of frames as they are, for both ends: gRPC's and Connect's.
@@ -45,6 +45,22 @@ func (bytesCodec) Unmarshal(data []byte, v any) error {
 		return proto.Unmarshal(data, m)
 	}
 	return fmt.Errorf("%T is no message", v)
+}
+
+// protoCodec is bytesCodec for the browser's end of a method: it refuses requests that are no message of the method. The registry's
+// gRPC calls them an internal error.
+type protoCodec struct {
+	bytesCodec
+
+	method protoreflect.MethodDescriptor
+}
+
+// Unmarshal implements connect.Codec.
+func (c protoCodec) Unmarshal(data []byte, v any) error {
+	if err := proto.Unmarshal(data, dynamicpb.NewMessage(c.method.Input())); err != nil {
+		return err
+	}
+	return c.bytesCodec.Unmarshal(data, v)
 }
 
 // jsonCodec has the messages of a method in JSON, for people with curl.
@@ -88,7 +104,7 @@ func (c jsonCodec) Unmarshal(data []byte, v any) error {
 // codecs decode and encode the messages of one method.
 func codecs(m protoreflect.MethodDescriptor) []connect.Option {
 	return []connect.Option{
-		connect.WithCodec(bytesCodec{}),
+		connect.WithCodec(protoCodec{method: m}),
 		connect.WithCodec(jsonCodec{"json", m}),
 		connect.WithCodec(jsonCodec{"json; charset=utf-8", m}),
 	}

@@ -147,6 +147,17 @@ func TestEncodedRequests(t *testing.T) {
 			}
 		}
 	}
+	for _, body := range []string{"\x0a\xff", "\x0a\x01\xff", "{}"} { // a length beyond the end, text that is not UTF-8, JSON
+		for _, call := range [][3]string{
+			{"List", "application/proto", body},
+			{"WatchStatus", "application/connect+proto", string([]byte{0, 0, 0, 0, byte(len(body))}) + body},
+		} {
+			resp, text := f.send(browser, http.MethodPost, service+call[0], call[2], "Content-Type", call[1]) //nolint:bodyclose // send closes it
+			if !strings.Contains(text, `"code":"invalid_argument"`) {
+				t.Errorf("%s of %q: %s %.200q, want invalid_argument", call[0], body, resp.Status, text)
+			}
+		}
+	}
 	for _, frame := range []string{"\x01\x00\x00\x00\x05hello", "\x00\xff\xff\xff\xff", "\x02\x00\x00\x00\x02{}", "\x00\x00\x00\x00\x02{}\x00\x00\x00\x00\x02{}", "", "\x00"} {
 		resp, text := f.send(browser, http.MethodPost, service+"WatchStatus", frame, "Content-Type", "application/connect+json", "Connect-Timeout-Ms", "500") //nolint:bodyclose // send closes it
 		if resp.StatusCode != http.StatusOK || !strings.Contains(text, `"error"`) {
