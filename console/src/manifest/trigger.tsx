@@ -4,7 +4,7 @@ import { changePart, orNone, settingsOf, useBench, type Bench } from '~/editor/b
 import { TriggerHeaderSchema, TriggerMatchSchema, TriggerSchema, type Trigger, type TriggerMatch } from '~/gen/proto/script/v1/script_pb';
 import { listOf } from '~/ui/form';
 import { Field } from './field';
-import { formatPairs, formatWhole, parsePairs, parseSmall, taken } from './values';
+import { formatPairs, formatWhole, parsePairs, parseSigned, taken } from './values';
 
 /** TriggerForm sets on which event of a gateway the script runs, and for which requests. */
 export const TriggerForm = component$(() => {
@@ -23,7 +23,7 @@ export const TriggerForm = component$(() => {
           placeholder="0"
           hint="Higher ones run first."
           path="settings.trigger.priority"
-          take$={$((text: string) => taken(parseSmall(text), (value) => set(bench, { priority: value })))}
+          take$={$((text: string) => taken(parseSigned(text), (value) => set(bench, { priority: value })))}
         />
         <Field label="Hosts" value={match?.hosts.join(', ') ?? ''} placeholder="any" hint="shop.example, *.shop.example" path="settings.trigger.match.hosts" take$={$((text: string) => setMatch(bench, { hosts: listOf(text) }))} />
         <Field label="Path prefixes" value={match?.pathPrefixes.join(', ') ?? ''} placeholder="any" hint="/cart is for /cart and /cart/7" path="settings.trigger.match.pathPrefixes" take$={$((text: string) => setMatch(bench, { pathPrefixes: listOf(text) }))} />

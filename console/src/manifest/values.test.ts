@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatDuration, parseDuration, parsePairs, parseWhole } from './values';
+import { formatDuration, parseDuration, parsePairs, parseSigned, parseSmall, parseWhole } from './values';
 
 test('durations come back as they were written', () => {
   for (const text of ['250ms', '1h30m', '10s', '1s500ms', '7us', '168h', '1ns']) {
@@ -18,6 +18,12 @@ test('durations come back as they were written', () => {
 test('numbers and pairs say what is wrong with them', () => {
   assert.equal(parseWhole('1,000,000').value, 1_000_000n);
   assert.ok(parseWhole('1.5').problem);
+  // A message of the protocol has no place for a negative limit.
+  assert.ok(parseWhole('-1').problem);
+  assert.ok(parseSmall('-1').problem);
+  assert.equal(parseSigned(' -10').value, -10);
+  assert.ok(parseSigned('1-0').problem);
+  assert.ok(parseSigned('-').problem);
   assert.deepEqual(parsePairs('zone: a, tier=gold\n').value, [['zone', 'a'], ['tier', 'gold']]);
   assert.ok(parsePairs('zone').problem);
 });

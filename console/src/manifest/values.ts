@@ -44,13 +44,13 @@ export function formatDuration(d: Duration | undefined): string {
   return out;
 }
 
-/** parseWhole reads a whole number. Empty text is 0, which stands for the default. */
+/** parseWhole reads a whole number that is not negative. Empty text is 0, which stands for the default. */
 export function parseWhole(text: string): Parsed<bigint> {
   const digits = text.replace(/[\s,_]/g, '');
   if (digits === '') {
     return { value: 0n };
   }
-  return /^-?\d{1,18}$/.test(digits) ? { value: BigInt(digits) } : { problem: 'Write a whole number.' };
+  return /^\d{1,18}$/.test(digits) ? { value: BigInt(digits) } : { problem: 'Write a whole number that is not negative.' };
 }
 
 export function parseSmall(text: string): Parsed<number> {
@@ -58,7 +58,14 @@ export function parseSmall(text: string): Parsed<number> {
   if (problem !== undefined) {
     return { problem };
   }
-  return value >= -2147483648n && value < 2147483648n ? { value: Number(value) } : { problem: 'The number is too large.' };
+  return value < 2147483648n ? { value: Number(value) } : { problem: 'The number is too large.' };
+}
+
+/** parseSigned reads a number that can be negative, such as a priority. */
+export function parseSigned(text: string): Parsed<number> {
+  const [, minus, digits = ''] = /^\s*(-?)(.*)$/.exec(text) ?? [];
+  const { value, problem } = parseSmall(digits || minus || '');
+  return problem === undefined ? { value: minus ? -value || 0 : value } : { problem };
 }
 
 /** parseDecimal reads a number such as 0.5. Empty text means no number. */
