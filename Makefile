@@ -111,7 +111,7 @@ GORACE ?= atexit_sleep_ms=100
 .PHONY: test
 test: testenv ## Run every test, with the race detector or, where that is useless, without it
 	GORACE='$(GORACE)' go test $(PARALLEL) -race -vet=off -timeout 15m $(TESTFLAGS) $(LONG) $$(go list ./... | grep -vxF "$$(go list $(PLAIN) $(ALONE) $(VERIFIED))")
-	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 15m $(TESTFLAGS) $(PLAIN)
+	CGO_ENABLED=0 go test $(PARALLEL) -vet=off -timeout 25m $(TESTFLAGS) $(PLAIN)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) $(ALONE)
 	CGO_ENABLED=0 go test -p 1 -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(TIMED)
 	CGO_ENABLED=0 go test -vet=off -timeout 15m $(TESTFLAGS) -run '$(HEAVY_TESTS)' $(HEAVY)

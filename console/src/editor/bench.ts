@@ -6,6 +6,7 @@ import type { Check } from './check';
 import type { Draft } from './draft';
 import type { Mark } from './mark';
 import type { Place } from './problem';
+import { hasAny, type Unfinisheds } from './unfinished';
 
 export type View = 'source' | 'settings' | 'tests' | 'rollout' | 'yaml';
 
@@ -24,8 +25,8 @@ export interface Bench {
   mark: Signal<Mark | undefined>;
   view: Signal<View>;
   place: Signal<Place | undefined>;
-  /** YAML with problems. The forms are disabled while there is some. */
-  broken: Signal<string | undefined>;
+  /** What the person typed that the draft does not have yet. */
+  unfinished: Signal<Unfinisheds>;
   /** The last YAML without problems. Formatting keeps its comments. */
   written: Signal<string>;
 }
@@ -63,6 +64,9 @@ export const differs = (a: PublishRequest, b: PublishRequest): boolean => !equal
 /** orNone returns nothing for an empty message, as the registry does. */
 export const orNone = <D extends DescMessage>(schema: D, message: MessageShape<D>): MessageShape<D> | undefined =>
   equals(schema, message, create(schema)) ? undefined : message;
+
+/** isDirty reports whether the person would lose something without the draft. */
+export const isDirty = (bench: Bench): boolean => bench.draft.value.dirty || hasAny(bench.unfinished.value);
 
 /** isNew reports whether the script does not exist yet. */
 export const isNew = (draft: Draft): boolean => draft.baseRevision === 0n;

@@ -1,5 +1,6 @@
 import { signedOut } from '~/api/client';
 import type { Opened } from './open';
+import { hasAny } from './unfinished';
 
 /**
  * Drafts stay in the memory of the tab until somebody publishes them, so that going to another page and back loses nothing. They
@@ -10,7 +11,7 @@ const kept = new Map<string, Opened>();
 export const keptDraft = (name: string): Opened | undefined => kept.get(name);
 
 export function keep(name: string, opened: Opened): void {
-  if (!opened.draft.dirty && opened.broken === undefined) {
+  if (!opened.draft.dirty && !hasAny(opened.unfinished)) {
     forget(name);
     return;
   }

@@ -2,6 +2,7 @@ import { $, component$ } from '@builder.io/qwik';
 import { placeOf, text } from '~/api/failure';
 import { useBench, type View } from './bench';
 import type { Problem } from './problem';
+import { yaml } from './unfinished';
 
 /** Problems lists the registry's errors and warnings about the draft. Each of them leads to its place. */
 export const Problems = component$(() => {
@@ -13,7 +14,7 @@ export const Problems = component$(() => {
       bench.place.value = { line: p.line, column: p.column };
     }
   });
-  if (bench.broken.value !== undefined) {
+  if (yaml in bench.unfinished.value) {
     return <p class="faint" role="status">The registry checks the draft when the YAML has no problems.</p>;
   }
   return (

@@ -2,7 +2,7 @@ import { useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
 import type { PublishRequest, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { sendAgain } from '~/release/send';
-import { isNew, type Bench } from './bench';
+import { isDirty, isNew, type Bench } from './bench';
 import { newsOf, story } from './changed';
 
 /**
@@ -41,7 +41,7 @@ export function useTheirs(
       const { request } = draft.value;
       const mine = await sendAgain(draft.value, now.revision);
       const what = mine ? `Version ${mine.version?.number} is published.` : await story(seen.value, now);
-      if (mine || (!draft.value.dirty && !now.deleted)) {
+      if (mine || (!isDirty(bench) && !now.deleted)) {
         await catchUp$(what, request);
       }
       theirs.value = what;

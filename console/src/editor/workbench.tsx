@@ -1,4 +1,4 @@
-import { $, component$, useContextProvider, useSignal, useTask$, useVisibleTask$, type Signal } from '@builder.io/qwik';
+import { $, component$, useComputed$, useContextProvider, useSignal, useTask$, useVisibleTask$, type Signal } from '@builder.io/qwik';
 import { useNavigate } from '@builder.io/qwik-city';
 import { failureOf, text } from '~/api/failure';
 import type { PublishRequest, PublishResponse, ScriptStatus } from '~/gen/proto/registry/v1/registry_pb';
@@ -7,7 +7,7 @@ import { PublishDialog } from '~/release/publish';
 import { scriptHref } from '~/script/name';
 import { Link } from '~/shell/link';
 import { TryPanel } from '~/try/panel';
-import { BenchContext, differs, isNew, replace, type Bench, type View } from './bench';
+import { BenchContext, differs, isDirty, isNew, replace, type Bench, type View } from './bench';
 import { newsOf } from './changed';
 import { unchecked, useChecks } from './check';
 import { useKeys } from './keys';
@@ -16,6 +16,7 @@ import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
 import { open, type Opened } from './open';
 import { Parts } from './parts';
 import { useTheirs } from './theirs';
+import { hasAny } from './unfinished';
 
 interface Props {
   opened: Opened;
@@ -33,7 +34,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     mark: useSignal(),
     view: useSignal<View>('source'),
     place: useSignal(),
-    broken: useSignal(opened.broken),
+    unfinished: useSignal(opened.unfinished ?? {}),
     written: useSignal(''),
   };
   useContextProvider(BenchContext, bench);
@@ -48,7 +49,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     bench.base.value = o.base;
     bench.draft.value = o.draft;
     bench.owner.value = o.release?.owner ?? '';
-    bench.broken.value = undefined;
+    bench.unfinished.value = {};
     bench.written.value = '';
     bench.mark.value = undefined;
     bench.check.value = unchecked;
@@ -70,7 +71,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     try {
       const { tenant, name } = bench.base.value;
       const now = await open({ tenant, name });
-      if (bench.draft.value.request === before) {
+      if (bench.draft.value.request === before && !hasAny(bench.unfinished.value)) {
         await take(now);
         said.value = `${what} You see it now.`;
       }
@@ -107,10 +108,16 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     replace(bench, request);
   });
 
+  const unfinished = useComputed$(() => Object.keys(bench.unfinished.value).map((place) => `“${place}”`).join(' and '));
+  const drop = $(() => {
+    bench.unfinished.value = {};
+    replace(bench, { ...bench.draft.value.request }); // All views show it anew.
+  });
+
   useTask$(({ track }) => {
     const draft = track(() => bench.draft.value);
-    const broken = track(() => bench.broken.value);
-    keep(name, { draft, base: bench.base.value, release: seen.value, broken });
+    const unfinished = track(() => bench.unfinished.value);
+    keep(name, { draft, base: bench.base.value, release: seen.value, unfinished });
   });
 
   const theirs = useTheirs(bench, seen, script, publishing, catchUp);
@@ -126,7 +133,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   useKeys(publishing, run);
 
   const draft = bench.draft.value;
-  const dirty = draft.dirty || bench.broken.value !== undefined;
+  const dirty = isDirty(bench);
   const release = script.value?.release;
   const changed = release && !publishing.value && newsOf(draft, seen.value, release) === 'changed';
   return (
@@ -148,7 +155,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         <Parts />
         <TryPanel run={run} />
       </div>
-      <PublishDialog open={publishing} draft={draft} broken={bench.broken} onPublished$={onPublished} onMerged$={onMerged} />
+      <PublishDialog open={publishing} draft={draft} unfinished={unfinished} onDrop$={drop} onPublished$={onPublished} onMerged$={onMerged} />
     </>
   );
 });

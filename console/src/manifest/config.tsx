@@ -1,13 +1,16 @@
-import { $, component$, useSignal } from '@builder.io/qwik';
+import { $, component$ } from '@builder.io/qwik';
 import { changeSettings, settingsOf, useBench } from '~/editor/bench';
 import { bytesOf, textOf } from '~/ui/bytes';
 import { CodeEditor } from '~/editor/code';
+import { put } from '~/editor/unfinished';
 import { pretty, problemOf } from '~/ui/json';
+
+const place = 'Config';
 
 /** ConfigForm edits the config, which scripts read as config. */
 export const ConfigForm = component$(() => {
   const bench = useBench();
-  const problem = useSignal('');
+  const typed = bench.unfinished.value[place];
   const { config } = settingsOf(bench.draft.value.request);
   const refused = bench.check.value.problems.find((p) => p.field.startsWith('settings.config'))?.message;
   return (
@@ -18,15 +21,16 @@ export const ConfigForm = component$(() => {
         label="Config, in JSON"
         language="json"
         size="small"
-        content={{ text: pretty(textOf(config) || '{}'), edition: bench.edition.value }}
+        content={{ text: typed?.text ?? pretty(textOf(config) || '{}'), edition: bench.edition.value }}
         onEdit$={$((text: string) => {
-          problem.value = problemOf(text);
-          if (!problem.value) {
+          const problem = problemOf(text);
+          put(bench.unfinished, place, problem ? { text, problem } : undefined);
+          if (!problem) {
             changeSettings(bench, { config: bytesOf(text) });
           }
         })}
       />
-      {(problem.value || refused) && <p class="error" role="alert">{problem.value ? `This is not JSON yet: ${problem.value}` : refused}</p>}
+      {(typed || refused) && <p class="error" role="alert">{typed ? `This is not JSON yet: ${typed.problem}` : refused}</p>}
     </fieldset>
   );
 });

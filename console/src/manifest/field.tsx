@@ -1,6 +1,10 @@
-import { $, component$, useSignal, type QRL, type ValueOrPromise } from '@builder.io/qwik';
+import { $, component$, createContextId, useContext, type QRL, type ValueOrPromise } from '@builder.io/qwik';
 import { useBench } from '~/editor/bench';
+import { put } from '~/editor/unfinished';
 import { parseDecimal, taken } from './values';
+
+/** PlaceContext tells the fields of a list's members apart. */
+export const PlaceContext = createContextId<{ prefix: string }>('scriptorium.place');
 
 interface Props {
   label: string;
@@ -19,16 +23,17 @@ interface Props {
 /** Field is one value of a form. It shows a problem below, and keeps what was typed. */
 export const Field = component$<Props>(({ label, value, hint, path, placeholder, mono, rows, take$ }) => {
   const bench = useBench();
-  const typed = useSignal<{ text: string; problem: string }>();
+  const place = useContext(PlaceContext, { prefix: '' }).prefix + label;
   const onChange = $(async (_: Event, input: HTMLInputElement | HTMLTextAreaElement) => {
     const text = input.value;
     const problem = (await take$(text)) ?? '';
-    typed.value = problem ? { text, problem } : undefined;
+    put(bench.unfinished, place, problem ? { text, problem } : undefined);
   });
   const refused = path ? bench.check.value.problems.find((p) => p.severity === 'error' && p.line === 0 && p.field === path)?.message : undefined;
-  const problem = typed.value?.problem || refused;
+  const typed = bench.unfinished.value[place];
+  const problem = typed?.problem || refused;
   const common = {
-    value: typed.value?.text ?? value,
+    value: typed?.text ?? value,
     placeholder,
     class: { mono },
     'aria-invalid': problem ? ('true' as const) : undefined,

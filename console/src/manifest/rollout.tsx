@@ -1,6 +1,7 @@
 import { $, component$, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { useBench } from '~/editor/bench';
+import { shift } from '~/editor/unfinished';
 import { LatencyIncreaseSchema, type Amount, type LatencyIncrease, type Plan } from '~/gen/proto/script/v1/script_pb';
 import { listOf } from '~/ui/form';
 import { DecimalField, Field, SelectField } from './field';
@@ -18,7 +19,15 @@ export const RolloutForm = component$(() => {
     <FormGuard>
       {steps.length === 0 && <p class="faint">Without steps, a new version goes to all agents at once after its tests.</p>}
       {steps.map((step, i) => (
-        <StepForm key={i} step={step} at={i} onRemove$={$(() => changePlan(bench, { steps: planOf(bench).steps.toSpliced(i, 1) }))} />
+        <StepForm
+          key={i}
+          step={step}
+          at={i}
+          onRemove$={$(() => {
+            changePlan(bench, { steps: planOf(bench).steps.toSpliced(i, 1) });
+            bench.unfinished.value = shift(bench.unfinished.value, 'Step', i, -1);
+          })}
+        />
       ))}
       <div class="tools">
         <button type="button" disabled={steps.length >= 10} onClick$={() => changePlan(bench, { steps: [...steps, nextStep(steps)] })}>Add a step</button>

@@ -1,8 +1,8 @@
-import { $, component$, type QRL } from '@builder.io/qwik';
+import { $, component$, useContextProvider, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { useBench, type Bench } from '~/editor/bench';
 import { GateSchema, type Gate, type Step } from '~/gen/proto/script/v1/script_pb';
-import { CheckField, DecimalField, Field, SelectField } from './field';
+import { CheckField, DecimalField, Field, PlaceContext, SelectField } from './field';
 import { changeStep, planOf, shareOf, withShare, type By, type Share } from './plan';
 import { formatDuration, formatPairs, formatWhole, parseDuration, parsePairs, parseSmall, taken } from './values';
 
@@ -27,6 +27,7 @@ interface Props {
 export const StepForm = component$<Props>(({ step, at, onRemove$ }) => {
   const bench = useBench();
   const share = shareOf(step);
+  useContextProvider(PlaceContext, { prefix: `Step ${at + 1}: ` });
   return (
     <fieldset>
       <legend>Step {at + 1}</legend>

@@ -1,10 +1,11 @@
-import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { $, component$, useContextProvider, useSignal, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { changeSettings, settingsOf, useBench, type Bench } from '~/editor/bench';
+import { shift } from '~/editor/unfinished';
 import { bytesOf, textOf } from '~/ui/bytes';
 import { pretty, problemOf } from '~/ui/json';
 import { TestSchema, type Test } from '~/gen/proto/script/v1/script_pb';
-import { Field, SelectField } from './field';
+import { Field, PlaceContext, SelectField } from './field';
 import { FormGuard } from './guard';
 
 /** TestsForm edits the calls that a new version must answer rightly before it goes live. */
@@ -31,6 +32,7 @@ export const TestsForm = component$(() => {
           onRemove$={$(() => {
             removed.value = { test: t, at: i };
             changeSettings(bench, { tests: tests.toSpliced(i, 1) });
+            bench.unfinished.value = shift(bench.unfinished.value, 'Test', i, -1);
           })}
         />
       ))}
@@ -43,7 +45,9 @@ export const TestsForm = component$(() => {
               type="button"
               class="link"
               onClick$={() => {
-                changeSettings(bench, { tests: tests.toSpliced(removed.value!.at, 0, removed.value!.test) });
+                const { test, at } = removed.value!;
+                changeSettings(bench, { tests: tests.toSpliced(at, 0, test) });
+                bench.unfinished.value = shift(bench.unfinished.value, 'Test', at, 1);
                 removed.value = undefined;
               }}
             >
@@ -71,6 +75,7 @@ interface TestProps {
 
 const TestForm = component$<TestProps>(({ test, at, onRemove$ }) => {
   const bench = useBench();
+  useContextProvider(PlaceContext, { prefix: `Test ${at + 1}: ` });
   return (
     <fieldset>
       <legend>Test {at + 1}</legend>

@@ -4,6 +4,7 @@ import { failureOf, placeOf, text as textOf } from '~/api/failure';
 import { isNew, replace, useBench, type Bench } from '~/editor/bench';
 import { CodeEditor, type Content } from '~/editor/code';
 import type { Problem } from '~/editor/problem';
+import { put, yaml } from '~/editor/unfinished';
 import type { PublishRequest } from '~/gen/proto/registry/v1/registry_pb';
 
 const pause = 300;
@@ -24,7 +25,7 @@ export const YamlView = component$(() => {
       if (track(() => bench.draft.value).request === own.value) {
         return;
       }
-      const broken = bench.broken.value;
+      const broken = bench.unfinished.value[yaml]?.text;
       try {
         const text = broken ?? (await format(bench));
         content.value = { text, edition: content.value.edition + 1 };
@@ -73,7 +74,7 @@ export const YamlView = component$(() => {
         problems={problems.value}
         onEdit$={$((now: string) => {
           // The forms are disabled until the console has parsed it.
-          bench.broken.value = now;
+          put(bench.unfinished, yaml, { text: now, problem: '' });
           typed.value = now;
         })}
       />
@@ -108,7 +109,7 @@ async function parse(bench: Bench, text: string, signal: AbortSignal): Promise<P
     if (moved) {
       return [moved];
     }
-    bench.broken.value = undefined;
+    put(bench.unfinished, yaml);
     bench.written.value = text;
     const { tenant, name, engine, entrypoint, settings, enabled, pin, signature } = script;
     replace(bench, { ...bench.draft.value.request, tenant, name, engine, settings, signature, ...{ entrypoint, enabled, pin } } as PublishRequest);

@@ -19,15 +19,16 @@ type Published = QRL<(response: PublishResponse, request: PublishRequest, repeat
 interface Props {
   open: Signal<boolean>;
   draft: Draft;
-  /** YAML that is not in the draft, because it has problems or is not parsed yet. */
-  broken: Signal<string | undefined>;
+  /** The fields with text that the draft does not have; empty for none. */
+  unfinished: Signal<string>;
+  onDrop$: QRL<() => void>;
   onPublished$: Published;
   /** Somebody else changed the script: request has both changes, and revision is the release that it was merged with. */
   onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
 }
 
 /** PublishDialog publishes a draft. First it shows what changes, and whether the registry accepts it. */
-export const PublishDialog = component$<Props>(({ open, draft, broken, onPublished$, onMerged$ }) => {
+export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDrop$, onPublished$, onMerged$ }) => {
   const before = useBefore(draft);
   const checked = useSignal<Checked>();
   const conflict = useSignal<Conflict>();
@@ -55,7 +56,7 @@ export const PublishDialog = component$<Props>(({ open, draft, broken, onPublish
 
   useTask$(({ track, cleanup }) => {
     checked.value = conflict.value = failure.value = undefined;
-    if (!track(() => open.value) || track(() => broken.value) !== undefined) {
+    if (!track(() => open.value) || track(() => unfinished.value)) {
       return;
     }
     const abort = new AbortController();
@@ -83,7 +84,12 @@ export const PublishDialog = component$<Props>(({ open, draft, broken, onPublish
       )}
       {/* The form stays in the page, so that it keeps the note during a conflict. */}
       <div hidden={conflict.value !== undefined}>
-        {broken.value !== undefined && <p class="notice warn" role="alert">Mend the YAML, or drop the changes, before you publish.</p>}
+        {unfinished.value && (
+          <p class="notice warn" role="alert">
+            The draft does not have the text of {unfinished.value}. Finish it before you publish, or drop it.{' '}
+            <button type="button" onClick$={onDrop$}>Drop it</button>
+          </p>
+        )}
         <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
       </div>
       <Problem failure={failure.value} />

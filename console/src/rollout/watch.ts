@@ -73,7 +73,7 @@ export function useRollout(url: Signal<URL | undefined>) {
         large.value = sum(next) > cells;
       },
     );
-  });
+  }, { strategy: 'document-ready' });
   return { message, large, live };
 }
 

@@ -42,6 +42,9 @@ export const Header = component$<Props>(({ name, tab, status, live }) => {
   );
 });
 
+/** Unnamed is the content of a page of a script whose address has no name. */
+export const Unnamed = () => <p>The address names no script. <Link href="/">Choose one</Link></p>;
+
 /** State shows the version of a script, and what is unusual about it. */
 const State = ({ status }: { status: ScriptStatus | undefined }) => {
   const r = status?.release;

@@ -1,6 +1,7 @@
 import { $, component$, useSignal } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
 import { changeSettings, settingsOf, useBench } from '~/editor/bench';
+import { yaml } from '~/editor/unfinished';
 import { bytesOf, textOf } from '~/ui/bytes';
 import type { TryResult } from '~/gen/proto/event/v1/try_pb';
 import { TestSchema } from '~/gen/proto/script/v1/script_pb';
@@ -24,7 +25,7 @@ export const SaveAsTest = component$(({ json, result }: { json: string; result: 
     saved.value = free;
     form.reset();
   });
-  if (bench.broken.value !== undefined) {
+  if (yaml in bench.unfinished.value) {
     return <p class="faint">You can save it as a test once the YAML has no problems.</p>;
   }
   if (result.truncated || (result.error && !testable.has(result.error.kind))) {

@@ -92,7 +92,7 @@ func TestYAMLWithProblems(t *testing.T) {
 	p.See("Version 1 with changes")
 	p.Miss("The registry finds no problem.")
 	p.Click("button", "Publish…")
-	p.See("Mend the YAML")
+	p.See("does not have the text of “YAML”")
 	p.Wait("a publish that is disabled", "document.querySelector('dialog[open] [type=submit]').disabled")
 	p.Click("button", "Cancel")
 	p.Click("link", "Scripts")
@@ -103,6 +103,58 @@ func TestYAMLWithProblems(t *testing.T) {
 	p.See("Version 1.")
 	p.Miss("is not YAML")
 	p.See("The registry finds no problem.")
+}
+
+// TestFieldsWithProblems checks the same of what a person types into a form.
+func TestFieldsWithProblems(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme%2Froute")
+	p.See("The registry finds no problem.")
+	p.Click("tab", "Tests")
+	p.Click("button", "Add a test")
+	p.Click("button", "Add a test")
+	p.Fill("Request, in JSON", `{"broken": `)
+	p.Press("\t")
+	p.See("This is not JSON yet")
+	p.Click("tab", "Settings")
+	p.Fill("Instructions of a call", "-1")
+	p.Press("\t")
+	p.See("Write a whole number that is not negative.")
+	p.Click("link", "Scripts")
+	p.Click("link", "acme/route")
+	p.Click("tab", "Tests")
+	p.See("This is not JSON yet")
+	p.Click("button", "Publish…")
+	p.See("does not have the text of “Test 1: Request, in JSON” and “Instructions of a call”")
+	p.Wait("a publish that is disabled", "document.querySelector('dialog[open] [type=submit]').disabled")
+	p.Click("button", "Cancel")
+	p.Click("button", "Remove the test test")
+	p.Miss("This is not JSON yet")
+	p.Click("button", "Publish…")
+	p.See("does not have the text of “Instructions of a call”")
+	p.Click("button", "Drop it")
+	p.See("✓ The registry accepts it.")
+	p.Click("button", "Cancel")
+	p.Click("tab", "Settings")
+	p.Miss("Write a whole number that is not negative.")
+}
+
+// TestAddresses checks that pages say what their address lacks.
+func TestAddresses(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/")
+	for path, shows := range map[string]string{
+		"/script/":                               "The address names no script.",
+		"/script/history/":                       "The address names no script.",
+		"/script/rollout/":                       "The address names no script.",
+		"/fleet/agent/":                          "The address names no agent",
+		"/script/?name=acme%2Froute&version=abc": "The address has “abc” for a version.",
+	} {
+		p.Go(w.url + path)
+		p.See(shows)
+	}
 }
 
 // TestWorkbench uses what the story leaves out: completion, the YAML beside the forms, and a test that shows how results differ.

@@ -4,11 +4,12 @@ import { failureOf, type Failure } from '~/api/failure';
 import { keptDraft } from '~/editor/kept';
 import { open, type Opened } from '~/editor/open';
 import { Workbench } from '~/editor/workbench';
-import { Header } from '~/script/header';
+import { Header, Unnamed } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useStatus } from '~/script/status';
 import { Link } from '~/shell/link';
 import { useUrl } from '~/shell/url';
+import { plain } from '~/ui/plain';
 import { Problem } from '~/ui/problem';
 
 export default component$(() => {
@@ -32,7 +33,7 @@ export default component$(() => {
       }
       const version = at?.searchParams.get('version');
       try {
-        const read = (!version && keptDraft(`${tenant}/${name}`)) || (await open({ tenant, name }, /^\d{1,18}$/.test(version ?? '') ? BigInt(version!) : 0n));
+        const read = (!version && keptDraft(`${tenant}/${name}`)) || (await open({ tenant, name }, numberOf(version)));
         if (!gone) {
           opened.value = read;
         }
@@ -48,12 +49,20 @@ export default component$(() => {
   return (
     <>
       <Header name={name} tab="" status={script.value} live={live.value} />
+      {url.value && !name.name && <Unnamed />}
       <Problem failure={failure.value} />
       {failure.value?.kind === 'NOTFOUND' && <p><Link class="button" href={`/script/new/?name=${encodeURIComponent(full)}`}>Write {full}</Link></p>}
-      {url.value && !name.name && <p>The address names no script. <Link href="/">Choose one</Link></p>}
-      {opened.value ? <Workbench key={full} opened={opened.value} script={script} /> : !failure.value && <div class="bench loading" aria-busy="true"></div>}
+      {opened.value ? <Workbench key={full} opened={opened.value} script={script} /> : name.name && !failure.value && <div class="bench loading" aria-busy="true"></div>}
     </>
   );
 });
+
+/** numberOf is 0 for no version. */
+function numberOf(version: string | null | undefined): bigint {
+  if (version && !/^\d{1,18}$/.test(version)) {
+    throw new Error(`The address has “${plain(version)}” for a version. Choose one in the history.`);
+  }
+  return BigInt(version || 0);
+}
 
 export const head: DocumentHead = { title: 'Script' };

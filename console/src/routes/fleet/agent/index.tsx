@@ -29,10 +29,11 @@ export default component$(() => {
   return (
     <>
       <p><Link href="/fleet/">← All agents</Link></p>
+      {url.value && !name && <p>The address names no agent: choose one of them.</p>}
       <div class="head">
         <h1>{plain(name) || 'Agent'}</h1>
         {agent && <Tags agent={agent} />}
-        <Freshness live={live.value} />
+        {name && <Freshness live={live.value} />}
       </div>
       <Problem failure={failure.value} />
       {answer && !agent && (

@@ -1,6 +1,6 @@
 import { component$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
-import { Header } from '~/script/header';
+import { Header, Unnamed } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { ownerText } from '~/release/owner';
 import { useRecord } from '~/script/record';
@@ -22,6 +22,7 @@ export default component$(() => {
   return (
     <>
       <Header name={name} tab="history/" status={script.value} live={live.value} />
+      {url.value && !name.name && <Unnamed />}
       <Problem failure={failure.value} />
       {release?.owner && <p class="notice">{ownerText(release.owner)} You can still roll back, hold and release a hold here.</p>}
       {hold && (

@@ -10,7 +10,7 @@ import { planOf } from '~/rollout/steps';
 import { Stepper } from '~/rollout/stepper';
 import { Tests } from '~/rollout/tests';
 import { useRollout } from '~/rollout/watch';
-import { Header } from '~/script/header';
+import { Header, Unnamed } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useRecord } from '~/script/record';
 import { useUrl } from '~/shell/url';
@@ -28,8 +28,9 @@ export default component$(() => {
   return (
     <>
       <Header name={name} tab="rollout/" status={status.value} live={live.value} />
+      {url.value && !name.name && <Unnamed />}
       <Problem failure={failure.value} />
-      {!status.value && <p class="empty" role="status">{live.value.state === 'stale' ? live.value.why : 'Asking the registry…'}</p>}
+      {name.name && !status.value && <p class="empty" role="status">{live.value.state === 'stale' ? live.value.why : 'Asking the registry…'}</p>}
       {status.value && release?.deleted && <p class="notice warn">The script is deleted.</p>}
       {status.value && release && candidate && (
         <>

@@ -1,0 +1,36 @@
+import type { Signal } from '@builder.io/qwik';
+
+/** Unfinished is text in a field that is no value yet. The draft has the value before it. */
+export interface Unfinished {
+  text: string;
+  problem: string;
+}
+
+/** Unfinisheds are by the place of their field, such as "Test 2: Name". */
+export type Unfinisheds = Record<string, Unfinished>;
+
+/** yaml is the place of YAML that has problems, or is not parsed yet. */
+export const yaml = 'YAML';
+
+export const hasAny = (all: Unfinisheds | undefined): boolean => Object.keys(all ?? {}).length > 0;
+
+/** put keeps the text of a place. Without text, the place has its value. */
+export function put(all: Signal<Unfinisheds>, place: string, text?: Unfinished): void {
+  if (text || place in all.value) {
+    const { [place]: _, ...others } = all.value;
+    all.value = text ? { ...others, [place]: text } : others;
+  }
+}
+
+/** shift renames the places in a list when a member comes before them, or goes. The texts of a member go with it. */
+export function shift(all: Unfinisheds, list: string, at: number, by: 1 | -1): Unfinisheds {
+  const moved = Object.entries(all).flatMap(([place, text]): [string, Unfinished][] => {
+    const [, head, number, rest] = /^(\w+) (\d+)(: .*)$/s.exec(place) ?? [];
+    const index = Number(number) - 1;
+    if (head !== list || index < at) {
+      return [[place, text]];
+    }
+    return index === at && by < 0 ? [] : [[`${list} ${index + 1 + by}${rest}`, text]];
+  });
+  return Object.fromEntries(moved);
+}
