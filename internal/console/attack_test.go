@@ -284,6 +284,23 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
+// TestGuessesFillNoLog: a stranger does not fill the disk with refusals, and who signs in is logged nevertheless.
+func TestGuessesFillNoLog(t *testing.T) {
+	f := start(t, startRegistry(t).RegistryTarget())
+	browser := f.browser()
+	for range 150 {
+		f.send(browser, http.MethodPost, "/session", `{"code":"AAAA-AAAA"}`, "Content-Type", "application/json") //nolint:bodyclose // send closes it
+	}
+	if n := strings.Count(f.log.String(), "was refused"); n < 10 || n > 100 {
+		t.Errorf("of 150 guesses %d are logged", n)
+	}
+	f.clock.move(time.Minute)
+	f.signedIn()
+	if !strings.Contains(f.log.String(), "somebody signed in") {
+		t.Error("a sign-in is not logged")
+	}
+}
+
 // TestTokensWithoutAPolicy: a registry that knows no tokens takes any for whom the console is. So the console takes none.
 func TestTokensWithoutAPolicy(t *testing.T) {
 	f := start(t, startRegistry(t).RegistryTarget())

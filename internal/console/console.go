@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/scriptorium-dev/scriptorium/internal/tlsfiles"
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 )
 
 // Config is what a console needs.
@@ -48,6 +49,8 @@ type Config struct {
 	WriteTimeout time.Duration
 	// BodyTimeout is how long a request may take to arrive; 0: 30 s.
 	BodyTimeout time.Duration
+	// Memory is how many bytes the requests and answers in progress may hold; 0: 256 MiB.
+	Memory int64
 
 	Clock   func() time.Time
 	Log     *slog.Logger
@@ -62,6 +65,7 @@ type Console struct {
 	site     site
 	sessions *sessions
 	registry *pool
+	memory   *budget.Budget // for requests and answers in progress
 	metrics  *metrics
 	log      *slog.Logger
 
@@ -80,7 +84,7 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{cfg: cfg, site: at, sessions: newSessions(cfg.Clock, at.cookies), log: cfg.Log}
+	c := &Console{cfg: cfg, site: at, sessions: newSessions(cfg.Clock, at.cookies), memory: budget.New(cmp.Or(cfg.Memory, bytesInProgress)), log: cfg.Log}
 	if c.metrics, err = newMetrics(cfg.Metrics, c.sessions); err != nil {
 		return nil, err
 	}

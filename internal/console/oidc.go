@@ -97,7 +97,7 @@ func (o *oidcLogin) callback(w http.ResponseWriter, r *http.Request) {
 		var done func(bool)
 		if done, err = o.attempts.begin(r); err == nil {
 			who, err = o.finish(r, l)
-			done(err == nil || script.KindOf(err) == script.Unavailable)
+			done(err == nil || script.KindOf(err) == script.Unavailable && r.Context().Err() == nil) // a browser that goes away has failed
 		}
 	}
 	if err == nil {
@@ -148,8 +148,11 @@ func (o *oidcLogin) finish(r *http.Request, l login) (identity, error) {
 		return identity{}, err
 	}
 	given, err := client.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(l.Verifier))
-	if err != nil {
+	if isRefusal(err) {
 		return identity{}, script.Errorf(script.Denied, "", "the sign-in provider does not take the console's request: %.300s", err)
+	}
+	if err != nil {
+		return identity{}, script.Errorf(script.Unavailable, "", "the sign-in provider does not answer: try again (%.300s)", err)
 	}
 	t := &tokens{provider: o.provider, plaintext: o.cfg.Plaintext, refresh: given.RefreshToken}
 	var who identity

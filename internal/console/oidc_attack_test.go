@@ -88,7 +88,7 @@ func TestRenewalsOfOthers(t *testing.T) {
 	}
 }
 
-// TestAProviderThatIsBusy: a session outlives answers that say nothing of the person.
+// TestAProviderThatIsBusy: a session outlives answers that say nothing of the person. Sign-ins with such answers are no failed attempts.
 func TestAProviderThatIsBusy(t *testing.T) {
 	s, p := startBadSSO(t)
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway} {
@@ -108,6 +108,19 @@ func TestAProviderThatIsBusy(t *testing.T) {
 			t.Errorf("%d: %v: the provider is well again", status, err)
 		}
 	}
+	p.on(func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return false
+	})
+	for range 12 { // more than an address may fail
+		browser := s.browser()
+		get(t, browser, s.URL()+"/oidc/start")
+		if _, state := get(t, browser, s.URL()+"/session"); !strings.Contains(state, "does not answer: try again") {
+			t.Errorf("a sign-in meanwhile: %s", state)
+		}
+	}
+	p.on(nil)
+	s.in()
 }
 
 // TestACallThatGoesAwayDuringARenewal: the tokens that the provider gives meanwhile are kept, because the old ones are used up.

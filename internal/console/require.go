@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -25,6 +26,9 @@ const (
 	writeTimeout  = 30 * time.Second                          // until the browser has taken a part of a stream
 	answerTimeout = bodyTimeout + unaryTimeout + writeTimeout // until it has taken any other answer
 )
+
+// bytesInProgress bounds what all requests and answers in progress hold. One caller holds at most half, with all sessions together.
+const bytesInProgress = 256 << 20
 
 // errStopping is the reason that streams end with when the console does.
 var errStopping = script.Errorf(script.Unavailable, "", "the console stops: try again")
@@ -53,11 +57,15 @@ func (c *Console) require(next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		if err := receive(w, r); err != nil {
+		var claim budget.Claim
+		c.memory.Open(&claim, found.caller, nil) // nothing waits with it, so nobody gives it up
+		defer claim.Close()
+		if err := receive(w, r, &claim); err != nil {
 			refuse(w, r, failure(err))
 			return
 		}
-		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), sessionKey{}, found))
+		ctx := context.WithValue(context.WithValue(r.Context(), sessionKey{}, found), claimKey{}, &claim)
+		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(found.life, func() { cancel(context.Cause(found.life)) })()
 		if stream {
@@ -85,15 +93,32 @@ func protocol(r *http.Request) (stream, ok bool) {
 	return false, false
 }
 
+type claimKey struct{}
+
+// claimOf returns what a call that require has let pass holds of the console's memory.
+func claimOf(ctx context.Context) *budget.Claim { return ctx.Value(claimKey{}).(*budget.Claim) }
+
 // receive reads the body of the request, which has a bound of size, and of time by the guard. The handler finds it in its place.
-func receive(w http.ResponseWriter, r *http.Request) error {
-	const envelope = 5 // of a message in a stream
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage+envelope))
+// The claim holds the body and the message that is made of it.
+func receive(w http.ResponseWriter, r *http.Request, claim *budget.Claim) error {
+	const largest = maxMessage + 5 // the envelope of a message in a stream
+	packed := r.Header.Get("Content-Encoding") != "" || r.Header.Get("Connect-Content-Encoding") != ""
+	room := int64(largest)
+	if r.ContentLength >= 0 && !packed {
+		room = min(r.ContentLength, largest)
+	}
+	if !claim.Hold(2 * room) {
+		return budget.ErrOverloaded
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return script.Errorf(script.Limit, "", "the request is larger than %d bytes: make it smaller", maxMessage)
 	}
 	if err != nil {
 		return script.Errorf(script.Timeout, "", "the request has not arrived in time: try again, or look at the network")
+	}
+	if !packed {
+		claim.Give(2 * (room - int64(len(body))))
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(body))

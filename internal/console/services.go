@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/scriptorium-dev/scriptorium/proto/budget"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -58,6 +59,9 @@ func (c *Console) method(path string, m protoreflect.MethodDescriptor) http.Hand
 		if err := c.registry.calls.Invoke(outgoing(ctx), path, r.Msg, answer, callOptions(ctx)...); err != nil {
 			return nil, c.failed(ctx, err)
 		}
+		if !claimOf(ctx).Hold(int64(len(answer.data))) {
+			return nil, failure(budget.ErrUnread)
+		}
 		return connect.NewResponse(answer), nil
 	}, options...)
 }
@@ -86,9 +90,14 @@ func passStream(ctx context.Context, registry *pool, path string, request *frame
 		case err != nil:
 			return err
 		}
+		n := int64(len(answer.data))
+		if !claimOf(ctx).Hold(n) {
+			return budget.ErrUnread
+		}
 		if err := to.Send(answer); err != nil {
 			return err
 		}
+		claimOf(ctx).Give(n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -32,11 +33,12 @@ type signIn struct {
 
 	code     *code
 	attempts *attempts
-	oidc     *oidcLogin // nil for none
+	logged   *rate.Limiter // refusals in the log
+	oidc     *oidcLogin    // nil for none
 }
 
 func newSignIn(c *Console, p *provider) *signIn {
-	s := &signIn{Console: c, code: newCode(c.cfg.Announce), attempts: newAttempts(c.cfg.Clock)}
+	s := &signIn{Console: c, code: newCode(c.cfg.Announce), attempts: newAttempts(c.cfg.Clock), logged: rate.NewLimiter(allPerMinute/60.0, allBurst)}
 	if p != nil {
 		s.oidc = newOIDCLogin(s, p)
 	}
@@ -85,9 +87,13 @@ func (s *signIn) start(w http.ResponseWriter, r *http.Request, who identity) err
 	return nil
 }
 
-// note logs who has signed in, or has failed to, and from where: never with what.
+// note logs who has signed in, or has failed to, and from where: never with what. Strangers do not fill the log: of many refusals, the
+// metrics alone have all.
 func (s *signIn) note(r *http.Request, way, caller string, err error) {
 	if err != nil {
+		if !s.logged.AllowN(s.cfg.Clock(), 1) {
+			return
+		}
 		s.log.Warn("a sign-in to the console was refused", "way", way, "peer", r.RemoteAddr, "error", err)
 		return
 	}

@@ -3,12 +3,14 @@ package console_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,4 +88,90 @@ func TestSlowRequestsOverHTTP2(t *testing.T) {
 	if !stream.Receive() {
 		t.Error("a stream on the same connection:", stream.Err())
 	}
+}
+
+const largest = 4<<20 + 5 // bytes of a request
+
+// TestMemory: with all its sessions, a caller holds at most half of the memory for requests and answers. Others go on.
+func TestMemory(t *testing.T) {
+	const (
+		held = 3
+		ann  = "a-token-of-ann-that-is-long-enough"
+		bob  = "a-token-of-bob-that-is-long-enough"
+	)
+	policy := fmt.Sprintf("subjects:\n- {name: ann, tokens: ['sha256:%x'], grants: [{roles: [publish], tenants: [acme]}]}\n- {name: bob, tokens: ['sha256:%x'], grants: [{roles: [publish], tenants: [acme]}]}\n", sha256.Sum256([]byte(ann)), sha256.Sum256([]byte(bob)))
+	f := start(t, startRegistry(t, withPolicy(t, policy)).RegistryTarget(), func(cfg *console.Config, _ *console.Site) {
+		cfg.BodyTimeout, cfg.Memory = 10*patience, 2*(held*2*largest+32)
+	})
+	in := func(token string) *http.Client {
+		browser := f.browser()
+		browser.Timeout = patience
+		if resp := f.post(browser, "/session", `{"token":"`+token+`"}`); resp.StatusCode != http.StatusNoContent { //nolint:bodyclose // post closes it
+			t.Fatalf("sign in: %s", resp.Status)
+		}
+		return browser
+	}
+	other, browser := in(bob), in(ann)
+	publish := &registryv1.PublishRequest{Tenant: "acme", Name: "x", Author: "a", Source: []byte("function handle() return 1 end")}
+	if _, err := call[registryv1.PublishRequest, registryv1.PublishResponse](f, other, "Publish", publish); err != nil {
+		t.Fatal(err)
+	}
+	conns := f.endless(func() *http.Cookie { return cookieOf(f, in(ann)) }, held)
+	for path, body := range map[string]string{"List": "{}", "WatchStatus": "\x00\x00\x00\x00\x02{}"} {
+		kind := map[bool]string{true: "application/json", false: "application/connect+json"}[path == "List"]
+		if _, text := f.send(browser, http.MethodPost, service+path, body, "Content-Type", kind); !strings.Contains(text, "unread replies") { //nolint:bodyclose // send closes it
+			t.Errorf("%s, an answer without room: %s", path, text)
+		}
+	}
+	list := func(browser *http.Client) error {
+		_, err := call[registryv1.ListRequest, registryv1.ListResponse](f, browser, "List", &registryv1.ListRequest{})
+		return err
+	}
+	if err := list(other); err != nil {
+		t.Error("another caller:", err)
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	err := list(browser)
+	for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); err = list(browser) {
+		f.clock.move(time.Second / 50) // as often as a session can call
+	}
+	if err != nil {
+		t.Error("after the requests have ended:", err)
+	}
+}
+
+// endless begins requests without an end in several sessions. It returns once all but those that the console has room for are refused.
+func (f *fixture) endless(session func() *http.Cookie, held int) (conns []net.Conn) {
+	f.t.Helper()
+	const sessions, each = 4, 3
+	answers := make(chan string, sessions*each)
+	for range sessions {
+		cookie := session()
+		for range each {
+			conn, err := net.Dial("tcp", f.Addr().String())
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			f.t.Cleanup(func() { _ = conn.Close() })
+			conns = append(conns, conn)
+			fmt.Fprintf(conn, "POST %sList HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nCookie: %s\r\nContent-Length: %d\r\n\r\n{", service, f.Addr(), cookie, largest)
+			go func() {
+				text, _ := io.ReadAll(conn) // until the console, or the test, closes it
+				answers <- string(text)
+			}()
+		}
+	}
+	for i := range sessions*each - held {
+		select {
+		case text := <-answers:
+			if !strings.Contains(text, "503") || !strings.Contains(text, "unfinished requests") {
+				f.t.Errorf("a request without an end: %s", text)
+			}
+		case <-time.After(patience):
+			f.t.Fatalf("%d requests without an end are refused", i)
+		}
+	}
+	return conns
 }

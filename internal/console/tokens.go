@@ -74,7 +74,7 @@ func (t *tokens) current(ctx context.Context) (string, error) {
 	return "", script.Errorf(script.Unavailable, "", "the sign-in provider does not renew the session: try again, or sign out and in")
 }
 
-// isRefusal reports whether the provider refuses to renew the session. A provider that is busy or broken refuses nothing.
+// isRefusal reports whether the provider refuses to give tokens. A provider that is busy or broken refuses nothing.
 func isRefusal(err error) bool {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
