@@ -19,17 +19,30 @@ export const registry = (): Client<typeof Registry> => (registryClient ??= creat
 /** manifests returns the client of the console's own service, which reads and writes manifests. */
 export const manifests = (): Client<typeof Manifests> => (manifestsClient ??= createClient(Manifests, transport()));
 
-/** signInAgain goes to the sign-in page when the session is over. */
+/** signInAgain goes to the sign-in page when the session is over. A stream fails only while somebody reads it. */
 const signInAgain: Interceptor = (next) => async (request) => {
   try {
-    return await next(request);
+    const response = await next(request);
+    return response.stream ? { ...response, message: watched(response.message) } : response;
   } catch (error) {
-    if (failureOf(error).signedOut) {
-      goToSignIn();
-    }
-    throw error;
+    throw noticed(error);
   }
 };
+
+async function* watched<T>(messages: AsyncIterable<T>): AsyncIterable<T> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw noticed(error);
+  }
+}
+
+function noticed(error: unknown): unknown {
+  if (failureOf(error).signedOut) {
+    goToSignIn();
+  }
+  return error;
+}
 
 /** The event when the session is over. A page that has more than the registry prevents its default, which leaves the page. */
 export const signedOut = 'signedout';

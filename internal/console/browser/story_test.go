@@ -209,8 +209,11 @@ func TestSessionEnds(t *testing.T) {
 	w := start(t, 1)
 	w.publish(t, "route", router)
 	b := browser.Start(t)
-	mine, other := b.Open(t), b.Open(t)
+	mine, other, reader := b.Open(t), b.Open(t), b.Open(t)
 	w.signIn(mine, "/script/?name=acme/route")
+	reader.Go(w.url + "/script/?name=acme/route") // has a stream, and calls nothing
+	reader.See("Live")
+	reader.See("The registry finds no problem.")
 	mine.Replace("Source of acme/route", "-- mine\n"+router)
 	mine.See("with changes that are not published")
 	mine.Click("link", "Fleet") // the draft stays in the tab
@@ -219,6 +222,8 @@ func TestSessionEnds(t *testing.T) {
 	other.Click("button", "anonymous")
 	other.Click("button", "Sign out")
 	mine.See("Your session ended.")
+	reader.See("Sign in")
+	reader.Forgive()
 	w.signIn(other, "/")
 	mine.See("Live")
 	mine.Click("link", "Scripts")
