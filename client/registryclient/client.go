@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/retry"
@@ -62,6 +63,8 @@ type Client struct {
 	advice   string // see WithAdvice
 	conn     *grpc.ClientConn
 	registry registryv1.RegistryClient
+
+	answered atomic.Bool // to somebody who follows
 }
 
 // Option changes how Dial makes a client.

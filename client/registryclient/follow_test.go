@@ -80,6 +80,36 @@ func TestOldConnections(t *testing.T) {
 	})
 }
 
+// TestFollowAgain checks that who follows a registry that is away waits for it, if it answered the client before.
+func TestFollowAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := aging(t)
+		defer c.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, err := range c.FollowChanges(ctx, script.Name{}, func(error) {}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		stop()
+		attempts := 0
+		for _, err := range c.FollowChanges(ctx, script.Name{}, func(error) {
+			if attempts++; attempts == 3 {
+				cancel()
+			}
+		}) {
+			if script.KindOf(err) != script.Timeout {
+				t.Errorf("after %d attempts: %v", attempts, err)
+			}
+		}
+		if attempts != 3 {
+			t.Errorf("it gave up after %d attempts", attempts)
+		}
+	})
+}
+
 // TestFollowWithoutRegistry: who follows learns that none answers, once a second at most.
 func TestFollowWithoutRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

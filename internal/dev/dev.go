@@ -133,7 +133,7 @@ func await(ctx context.Context, client *registryclient.Client, agents int, p *pr
 	wait, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	fleet := newOverview()
-	for change, err := range client.WatchChanges(wait, script.Name{}) {
+	for change, err := range client.FollowChanges(wait, script.Name{}, func(error) {}) {
 		if err != nil {
 			if wait.Err() != nil && ctx.Err() == nil {
 				return fleet, nil
