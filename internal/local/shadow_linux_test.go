@@ -33,7 +33,7 @@ func testShadow(t *testing.T, settings script.TenantSettings) {
 	publish := func(source string, plan script.Plan) script.Release {
 		t.Helper()
 		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{
-			Name: name, Source: []byte(source), Write: registryclient.Write{Author: "test"}, Settings: &script.Settings{Rollout: plan},
+			Name: name, Source: []byte(source), Write: registryclient.Write{Author: "test"}, Settings: &script.Settings{Spec: patient(), Rollout: plan},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,11 @@ func (s *stack) callAlways(answered func(n int, values []json.RawMessage, err er
 		all.Go(func() {
 			for n := i; ctx.Err() == nil; n++ {
 				result, err := client.Call(s.t.Context(), name.String(), json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)))
-				answered(n, result.Values, err)
+				if err != nil {
+					answered(n, nil, err)
+					continue
+				}
+				answered(n, result.Values, nil)
 			}
 		})
 	}
