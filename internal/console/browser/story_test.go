@@ -265,7 +265,8 @@ func TestChangesDuringAPublish(t *testing.T) {
 }
 
 // publishing opens a page that publishes version 2 of a script. When the answer arrives, the page does what then says: a statement that
-// can use answers, a promise that ends with a call of allow. Then all answers arrive as they are.
+// can use answers, a promise that ends with a call of allow. Then all answers arrive as they are. The editor checks the draft with calls
+// of the same method, so the page recognizes the publish by its note.
 func (w *world) publishing(t *testing.T, then string) *browser.Page {
 	t.Helper()
 	w.publish(t, "route", router)
@@ -274,10 +275,11 @@ func (w *world) publishing(t *testing.T, then string) *browser.Page {
 	p.See("with changes that are not published")
 	p.Click("button", "Publish…")
 	p.See("✓ The registry accepts it.")
+	p.Fill("What changes, and why?", "Mine goes first")
 	p.Eval(`{ const real = fetch, answers = new Promise((done) => { window.allow = () => { fetch = real; done(); }; });
 	fetch = async (url, options) => {
 		const answer = await real(url, options);
-		if (String(url).endsWith('/Publish')) {
+		if (String(url).endsWith('/Publish') && new TextDecoder().decode(options.body).includes('Mine goes first')) {
 			`+then+`;
 		}
 		return answer;
