@@ -110,12 +110,13 @@ func TestRecentLogs(t *testing.T) {
 		t.Errorf("line %v", l)
 	}
 
-	// Lines of two scripts that take turns.
-	begun := time.Now().Add(-time.Hour)
+	// Lines of two scripts that take turns. An age means the same lines for the time between two.
+	const apart = 10 * time.Second
+	begun := time.Now().Add(-6 * time.Hour)
 	for i := range 2000 {
 		level := []engine.Level{engine.Info, engine.Warn, engine.Error}[i%3]
 		n.Logs().Add(script.Name{Tenant: "shop", Script: fmt.Sprint("s", i%2)}, logring.Line{
-			Time: begun.Add(time.Duration(i) * time.Second), Version: uint64(i % 5), Level: level, Message: fmt.Sprintf("%04d %s", i, strings.Repeat("x", 200)),
+			Time: begun.Add(time.Duration(i) * apart), Version: uint64(i % 5), Level: level, Message: fmt.Sprintf("%04d %s", i, strings.Repeat("x", 200)),
 		})
 	}
 	parts := a.ask("shop", 2<<20, &eventv1.RecentLogsQuery{})
@@ -143,7 +144,7 @@ func TestRecentLogs(t *testing.T) {
 		"a version":          {1 << 20, &eventv1.RecentLogsQuery{Version: 3}, 400, false, "1998"},
 		"a level":            {1 << 20, &eventv1.RecentLogsQuery{Level: "warn"}, 1333, false, "1999"},
 		"an expression":      {1 << 20, &eventv1.RecentLogsQuery{Grep: "^0?1[0-9]{2} "}, 100, false, "0199"},
-		"an age":             {1 << 20, &eventv1.RecentLogsQuery{Since: durationpb.New(time.Since(begun.Add(1899 * time.Second)))}, 100, false, "1999"},
+		"an age":             {1 << 20, &eventv1.RecentLogsQuery{Since: durationpb.New(time.Since(begun.Add(1899 * apart)))}, 100, false, "1999"},
 		"nothing":            {1 << 20, &eventv1.RecentLogsQuery{Grep: "none"}, 0, false, ""},
 		"a script of nobody": {1 << 20, &eventv1.RecentLogsQuery{Name: "edge"}, 0, false, ""},
 	} {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 
 // TestSlowRequests: nobody holds a connection by sending a request that never ends, with a session or without.
 func TestSlowRequests(t *testing.T) {
-	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) { cfg.BodyTimeout = 50 * time.Millisecond })
+	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) { cfg.BodyTimeout = time.Second })
 	cookie := cookieOf(f, f.signedIn())
+	var all sync.WaitGroup
 	for _, head := range []string{
 		"POST /none HTTP/1.1\r\n",
 		"POST /session HTTP/1.1\r\nContent-Type: application/json\r\n",
@@ -33,24 +35,28 @@ func TestSlowRequests(t *testing.T) {
 		"POST " + service + "List HTTP/1.1\r\nContent-Type: application/json\r\nCookie: " + cookie.String() + "\r\n",
 		"POST " + service + "WatchStatus HTTP/1.1\r\nContent-Type: application/connect+json\r\nCookie: " + cookie.String() + "\r\n",
 	} {
-		for _, body := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n400\r\n{"} {
-			conn, err := net.Dial("tcp", f.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			fmt.Fprintf(conn, "%sHost: %s\r\n%s", head, f.Addr(), body)
-			_ = conn.SetReadDeadline(time.Now().Add(patience / 6))
-			if _, err := io.Copy(io.Discard, bufio.NewReader(conn)); errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%q: the console waits for the rest", head+body)
-			}
+		for _, body := range []string{"Content-Length: 1000\r\n\r\n{", "Content-Length: 1000\r\n\r\n{\"code\": \"AAAA\"}", "Transfer-Encoding: chunked\r\n\r\n400\r\n{"} {
+			all.Go(func() {
+				conn, err := net.Dial("tcp", f.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "%sHost: %s\r\n%s", head, f.Addr(), body)
+				_ = conn.SetReadDeadline(time.Now().Add(patience))
+				if _, err := io.Copy(io.Discard, bufio.NewReader(conn)); errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%q: the console waits for the rest", head+body)
+				}
+			})
 		}
 	}
+	all.Wait()
 }
 
 // TestSlowRequestsOverHTTP2: the same of requests that share a connection. The others on it go on.
 func TestSlowRequestsOverHTTP2(t *testing.T) {
-	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) { cfg.BodyTimeout = 50 * time.Millisecond })
+	f := start(t, startRegistry(t).RegistryTarget(), func(cfg *console.Config, _ *console.Site) { cfg.BodyTimeout = time.Second })
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -58,29 +64,34 @@ func TestSlowRequestsOverHTTP2(t *testing.T) {
 	stream := f.following(browser)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	var all sync.WaitGroup
 	for path, kind := range map[string]string{
 		"/none": "text/plain", "/session": "application/json", service + "List": "application/json", service + "WatchStatus": "application/connect+json",
 	} {
 		for _, client := range []*http.Client{browser, stranger} {
-			body, rest := io.Pipe()
-			defer rest.Close()
-			go func() { _, _ = rest.Write([]byte("{")) }()
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL()+path, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Content-Type", kind)
-			resp, err := client.Do(r)
-			if err != nil {
-				t.Errorf("%s: %v", path, err)
-				continue
-			}
-			if _, err := io.Copy(io.Discard, resp.Body); resp.ProtoMajor != 2 || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s, by %s: %v", path, resp.Proto, err)
-			}
-			_ = resp.Body.Close()
+			all.Go(func() {
+				body, rest := io.Pipe()
+				defer rest.Close()
+				go func() { _, _ = rest.Write([]byte("{")) }()
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL()+path, body)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header.Set("Content-Type", kind)
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+					return
+				}
+				defer resp.Body.Close()
+				if _, err := io.Copy(io.Discard, resp.Body); resp.ProtoMajor != 2 || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s, by %s: %v", path, resp.Proto, err)
+				}
+			})
 		}
 	}
+	all.Wait()
 	publish := &registryv1.PublishRequest{Tenant: "acme", Name: "x", Author: "a", Source: []byte("function handle() return 1 end")}
 	if _, err := call[registryv1.PublishRequest, registryv1.PublishResponse](f, browser, "Publish", publish); err != nil {
 		t.Error("a call on the same connection:", err)

@@ -3,6 +3,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,16 +39,15 @@ type Config struct {
 	Debug     debugsock.Options
 	Log       *slog.Logger
 
-	dial []registryclient.Option // of the registry; a test sets them
+	dial                []registryclient.Option // of the registry; a test sets them
+	startTime, stopTime time.Duration           // 0 means the constants; a test on a busy machine waits longer
 }
 
 const (
 	// startTime is how long the fleet may take to run what the folder says.
 	startTime = 10 * time.Second
-	// drainTime is how long calls in flight may take when it is stopped, and
-	// stopTime how long everything may.
-	drainTime = 500 * time.Millisecond
-	stopTime  = 1500 * time.Millisecond
+	// stopTime is how long everything may take when it is stopped, and calls in flight a third of it.
+	stopTime = 1500 * time.Millisecond
 )
 
 // Run runs until ctx is done.
@@ -72,7 +72,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx), stack, cfg.Log)) }()
+	defer func() {
+		err = errors.Join(err, stop(context.WithoutCancel(ctx), stack, cmp.Or(cfg.stopTime, stopTime), cfg.Log))
+	}()
 	client, err := registryclient.Dial(stack.RegistryTarget(), cfg.dial...)
 	if err != nil {
 		return err
@@ -85,7 +87,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, scripts.memory.close()) }()
 	scripts.start(ctx, progress)
-	fleet, err := await(ctx, client, cfg.Agents, progress)
+	fleet, err := await(ctx, client, cfg.Agents, cmp.Or(cfg.startTime, startTime), progress)
 	if err != nil {
 		return ignoreDone(ctx, err)
 	}
@@ -105,16 +107,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 
 // stop stops the stack, and gives up when that takes too long: a person waits,
 // and whatever was acknowledged is on disk.
-func stop(ctx context.Context, stack *local.Stack, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
+func stop(ctx context.Context, stack *local.Stack, within time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, within/3)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- stack.Stop(ctx) }()
 	select {
 	case err := <-stopped:
 		return err
-	case <-time.After(stopTime):
-		log.Warn("not everything stopped in time; leaving it", "waited", stopTime.String())
+	case <-time.After(within):
+		log.Warn("not everything stopped in time; leaving it", "waited", within.String())
 		return nil
 	}
 }
@@ -127,10 +129,9 @@ func ignoreDone(ctx context.Context, err error) error {
 	return err
 }
 
-// await waits until every agent runs everything, or it is known why not, or startTime is
-// over.
-func await(ctx context.Context, client *registryclient.Client, agents int, p *progress) (*overview, error) {
-	wait, cancel := context.WithTimeout(ctx, startTime)
+// await waits until every agent runs everything, or it is known why not, or the time is over.
+func await(ctx context.Context, client *registryclient.Client, agents int, within time.Duration, p *progress) (*overview, error) {
+	wait, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	fleet := newOverview()
 	for change, err := range client.FollowChanges(wait, script.Name{}, func(error) {}) {

@@ -59,7 +59,7 @@ func begin(t *testing.T, scripts, state string, change ...func(*dev.Config)) *se
 			Scripts: scripts, State: state, Agents: 3, Out: w,
 			Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		}
-		for _, f := range change {
+		for _, f := range append(change, dev.Within(patience)) {
 			f(&cfg)
 		}
 		done <- dev.Run(ctx, cfg)
@@ -156,7 +156,7 @@ func (s *session) wantAnswers(ref, want string) {
 }
 
 func manifest(name, spec string) string {
-	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata:\n  name: " + name + "\nspec:\n  tenantId: acme\n" + spec
+	return "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata:\n  name: " + name + "\nspec:\n  tenantId: acme\n  limits: {timeout: 10s}\n" + spec
 }
 
 func returning(n string) string { return "function handle()\n  return " + n + "\nend\n" }

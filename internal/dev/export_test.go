@@ -2,6 +2,7 @@ package dev
 
 import (
 	"io"
+	"time"
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 )
@@ -9,6 +10,11 @@ import (
 // DialWith has dev dial its registry with the options.
 func DialWith(options ...registryclient.Option) func(*Config) {
 	return func(cfg *Config) { cfg.dial = options }
+}
+
+// Within gives dev so long to start, and to end.
+func Within(d time.Duration) func(*Config) {
+	return func(cfg *Config) { cfg.startTime, cfg.stopTime = d, d }
 }
 
 // WaitsFor says what a start of so many agents waits for after the change.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -224,9 +223,10 @@ func TestEnginesInATenantsProcess(t *testing.T) {
 		defer client.Close()
 		own = append(own, client)
 	}
-	processes := workers(t)
-	signal(t, processes, syscall.SIGSTOP)
-	defer signal(t, processes, syscall.SIGCONT)
+	if n := freeze(t); n < agents {
+		t.Fatalf("%d processes of tenants, want one on each of %d agents", n, agents)
+	}
+	defer thaw(t)
 	for i, client := range own {
 		stopped, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		for _, called := range []script.Name{name, decide} {
@@ -236,7 +236,7 @@ func TestEnginesInATenantsProcess(t *testing.T) {
 		}
 		cancel()
 	}
-	signal(t, processes, syscall.SIGCONT)
+	thaw(t)
 	for i := range agents {
 		s.answerOf(i, name, `{"n":8}`, `{"n":8}`)
 	}

@@ -114,7 +114,7 @@ func TestEventsOfAgents(t *testing.T) {
 	link.Heal()
 	f.await(t, "agent back", "agent-2")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	if err := s.StopRegistry(ctx); err != nil {
 		t.Fatal(err)

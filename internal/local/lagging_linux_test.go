@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,25 +39,26 @@ func TestALaggingProcessIsNotConverged(t *testing.T) {
 		}
 	}
 
-	processes := workers(t)
-	signal(t, processes, syscall.SIGSTOP)
-	defer signal(t, processes, syscall.SIGCONT)
+	if n := freeze(t); n < agents {
+		t.Fatalf("%d processes of tenants, want one on each of %d agents", n, agents)
+	}
+	defer thaw(t)
 	revision := s.publish(2).Release.Revision
+	s.status(func(st *registryclient.ScriptStatus) bool {
+		if st.Release.Revision == revision && st.Converged {
+			t.Fatalf("while the processes lag: %+v", st)
+		}
+		freeze(t) // in time, the agents start others
+		return st.Lagging == agents && st.Active == 0 && st.Failed == 0 && st.SlowestAgent == "agent-1"
+	})
 	cart := script.Name{Tenant: "shop", Script: "cart"}
 	other, err := s.registry.Publish(ctx, registryclient.PublishRequest{Name: cart, Source: edition(1), Write: registryclient.Write{Author: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.convergeOf(cart, other.Release.Revision)
-	status, err := s.registry.Status(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if one := status.Scripts[0]; one.Release.Revision != revision || one.Converged || one.Active != 0 || one.Failed != 0 || one.Lagging != agents || one.SlowestAgent != "agent-1" {
-		t.Errorf("while the processes lag: %+v; want no agent active or failed, and all lagging", one)
-	}
 
-	signal(t, processes, syscall.SIGCONT)
+	thaw(t)
 	s.converge(revision)
 	for i, client := range own {
 		got, err := client.Call(ctx, name.String())
@@ -78,18 +80,55 @@ func workers(t *testing.T) (pids []int) {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name, in parentheses, may have any characters.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		fields := afterName(stat)
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && strings.Contains(string(line), "\x00worker") {
 			pids = append(pids, pid)
 		}
 	}
-	if len(pids) < agents {
-		t.Fatalf("%d processes of tenants, want one on each of %d agents", len(pids), agents)
-	}
 	return pids
+}
+
+// freeze stops the processes of tenants, and returns how many there are. A process has stopped when each of its threads has: until then,
+// one of them may answer a call.
+func freeze(t *testing.T) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	pids := workers(t)
+	signal(t, pids, syscall.SIGSTOP)
+	for _, pid := range pids {
+		if !eventually(ctx, func() bool { return stopped(t, pid) }) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+	return len(pids)
+}
+
+func thaw(t *testing.T) {
+	t.Helper()
+	signal(t, workers(t), syscall.SIGCONT)
+}
+
+// stopped reports whether no thread of the process runs.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range threads {
+		if stat, err := os.ReadFile(path); err == nil && !strings.Contains("TtZX", afterName(stat)[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// afterName returns the fields of a stat file after the name, which is in parentheses and may have any characters.
+func afterName(stat []byte) []string {
+	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 }
 
 func signal(t *testing.T, pids []int, signal syscall.Signal) {

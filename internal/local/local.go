@@ -99,6 +99,9 @@ func WithRegistry(change func(*registryd.Config)) Option {
 // WithGates has rollouts ask the sources in the file: see registryd.Config.Gates.
 func WithGates(file string) Option { return func(s *Stack) { s.gates = file } }
 
+// WithNATSPort has NATS listen at the port, instead of any that is free. A test that stops NATS reserves the port.
+func WithNATSPort(port int) Option { return func(s *Stack) { s.natsPort = port } }
+
 // WithArtifacts has the registry fetch sources: see registryd.Config.Artifacts.
 func WithArtifacts(a registryd.Artifacts) Option { return func(s *Stack) { s.artifacts = a } }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/client/agentclient"
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
 
@@ -224,7 +225,7 @@ func TestEditUnderLoad(t *testing.T) {
 }
 
 func TestWithoutNATS(t *testing.T) {
-	s := start(t)
+	s := start(t, local.WithNATSPort(porttest.Port(t)))
 	s.converge(s.publish(1).Release.Revision)
 	s.StopNATS()
 	s.publish(2)
@@ -239,7 +240,7 @@ func TestWithoutNATS(t *testing.T) {
 }
 
 func TestWithoutRegistry(t *testing.T) {
-	s := start(t)
+	s := start(t, local.WithNATSPort(porttest.Port(t)))
 	s.converge(s.publish(1).Release.Revision)
 	s.StopNATS()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

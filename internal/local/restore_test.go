@@ -39,7 +39,7 @@ func bump(t *testing.T, dir string, above script.Revision) {
 // agents that go on running. The freeze is as it was then.
 func TestRestore(t *testing.T) {
 	s := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	put := func(of script.Name, n int) script.Name {
 		t.Helper()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/registryd"
 	eventv1 "github.com/scriptorium-dev/scriptorium/proto/event/v1"
 	registryv1 "github.com/scriptorium-dev/scriptorium/proto/registry/v1"
@@ -275,20 +276,12 @@ func TestWithoutNATS(t *testing.T) {
 // is the registry.
 func TestEtcdOutage(t *testing.T) {
 	n := startNATS(t, 0)
-	home := t.TempDir()
-	own, err := embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: home})
+	home, port := t.TempDir(), porttest.Port(t)
+	own, err := embedded.StartEtcd(t.Context(), embedded.EtcdConfig{Dir: home, Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { own.Stop() })
-	_, portText, err := net.SplitHostPort(strings.TrimPrefix(own.Endpoint(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var port int
-	if _, err := fmt.Sscan(portText, &port); err != nil {
-		t.Fatal(err)
-	}
 	cfg := config(t, n.URL())
 	cfg.EtcdEndpoints = []string{own.Endpoint()}
 	found(t, cfg)

@@ -146,6 +146,22 @@ func (c *crew) see(r *script.Release) {
 // sees waits until the crew has seen this, and nothing else.
 func (c *crew) sees(t *testing.T, want ...string) {
 	t.Helper()
+	if got, all := c.story(t, want), strings.Join(want, ", "); got != all {
+		t.Errorf("the agents saw %s; want %s", got, all)
+	}
+}
+
+// sawFirst waits until the agents saw that much, whatever they saw since.
+func (c *crew) sawFirst(t *testing.T, want ...string) {
+	t.Helper()
+	if got, all := c.story(t, want), strings.Join(want, ", "); !strings.HasPrefix(got, all) {
+		t.Errorf("the agents saw %s; want %s, and more", got, all)
+	}
+}
+
+// story returns what the agents saw, once that is as much as is wanted.
+func (c *crew) story(t *testing.T, want []string) string {
+	t.Helper()
 	story := func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -153,9 +169,7 @@ func (c *crew) sees(t *testing.T, want ...string) {
 	}
 	all := strings.Join(want, ", ")
 	eventually(t, all, func() bool { return len(story()) >= len(all) })
-	if got := story(); got != all {
-		t.Errorf("the agents saw %s; want %s", got, all)
-	}
+	return story()
 }
 
 func passes(string) *scriptv1.Error { return nil }
@@ -259,7 +273,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	second, _ := start(t, other)
 	c.publish(t, "route", "return 1")
 	c.roll(t, "return 2", 2*time.Second)
-	crew.sees(t, "live 1", "step 0: 0", "step 1: 2")
+	crew.sawFirst(t, "live 1", "step 0: 0", "step 1: 2")
 	stop(t, first)
 	leads(t, second)
 	story := []string{"live 1", "step 0: 0", "step 1: 2", "step 2: 5", "live 2"}
@@ -269,7 +283,7 @@ func TestTheNextLeaderGoesOn(t *testing.T) {
 	third.Listen = []string{socket(dir(t))}
 	_, c = start(t, third)
 	c.roll(t, "return 3", 2*time.Second)
-	crew.sees(t, append(story, "step 0: 0", "step 1: 2")...)
+	crew.sawFirst(t, append(story, "step 0: 0", "step 1: 2")...)
 	depose(t, cfg)
 	crew.sees(t, append(story, "step 0: 0", "step 1: 2", "step 2: 5", "live 3")...)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/scriptorium-dev/scriptorium/client/registryclient"
 	"github.com/scriptorium-dev/scriptorium/internal/local"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/internal/scriptctl"
 	"github.com/scriptorium-dev/scriptorium/script"
 )
@@ -74,7 +75,7 @@ func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	stack, err = local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler), local.WithGates(gates(t)))
+	stack, err = local.Start(t.Context(), dir, agents, slog.New(slog.DiscardHandler), local.WithGates(gates(t)), local.WithNATSPort(porttest.Port(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ func TestAStandstillIsOneConnections(t *testing.T) {
 	var pushing sync.WaitGroup
 	defer pushing.Wait()
 	defer close(end)
-	address := serve(t, grpcguard.Config{Budget: budget.NewCapped(1<<20, collect), RequestTimeout: 100 * time.Millisecond, ReplyTimeout: 100 * time.Millisecond})
+	address := serve(t, grpcguard.Config{Budget: budget.NewCapped(1<<20, collect), RequestTimeout: time.Second, ReplyTimeout: time.Second})
 	hostile := dial(t, address)
 	push := func() uint32 {
 		id := hostile.Call("/grpc.health.v1.Health/Check", h2test.Field("caller", "hostile"))

@@ -20,6 +20,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/deliver"
 	"github.com/scriptorium-dev/scriptorium/agent/decisionlog/natssink"
 	"github.com/scriptorium-dev/scriptorium/internal/embedded"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 	"github.com/scriptorium-dev/scriptorium/proto/wire"
 )
 
@@ -149,7 +150,7 @@ func TestWhatTheServerForbids(t *testing.T) {
 
 // TestAServerThatIsGone: a write ends with its context, and others arrive when the server is back.
 func TestAServerThatIsGone(t *testing.T) {
-	n := serve(t, embedded.NATSConfig{})
+	n := serve(t, embedded.NATSConfig{Port: porttest.Port(t)})
 	s, log := newSink(t, n.URL(), false)
 	if err := write(t, s, record("1", "acme", "route")); err != nil {
 		t.Fatal(err)
@@ -175,7 +176,7 @@ func TestAServerThatIsGone(t *testing.T) {
 
 // TestAServerThatIsNotThereYet: the sink of an agent that starts before NATS waits for it.
 func TestAServerThatIsNotThereYet(t *testing.T) {
-	first := serve(t, embedded.NATSConfig{})
+	first := serve(t, embedded.NATSConfig{Port: porttest.Port(t)})
 	first.Stop()
 	s, _ := newSink(t, first.URL(), false)
 	done := make(chan error, 1)

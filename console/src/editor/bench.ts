@@ -6,7 +6,7 @@ import type { Check } from './check';
 import type { Draft } from './draft';
 import type { Mark } from './mark';
 import type { Place } from './problem';
-import { hasAny, type Unfinisheds } from './unfinished';
+import { hasAny, type UnfinishedTexts } from './unfinished';
 
 export type View = 'source' | 'settings' | 'tests' | 'rollout' | 'yaml';
 
@@ -26,7 +26,7 @@ export interface Bench {
   view: Signal<View>;
   place: Signal<Place | undefined>;
   /** What the person typed that the draft does not have yet. */
-  unfinished: Signal<Unfinisheds>;
+  unfinished: Signal<UnfinishedTexts>;
   /** The last YAML without problems. Formatting keeps its comments. */
   written: Signal<string>;
 }

@@ -5,14 +5,14 @@ import { SettingsSchema, type Release } from '~/gen/proto/script/v1/script_pb';
 import { engineOf } from '~/script/engine';
 import type { Name } from '~/script/name';
 import type { Draft } from './draft';
-import type { Unfinisheds } from './unfinished';
+import type { UnfinishedTexts } from './unfinished';
 
 /** Opened is a script as the page has read it. */
 export interface Opened {
   draft: Draft;
   base: PublishRequest;
   release: Release | undefined;
-  unfinished?: Unfinisheds;
+  unfinished?: UnfinishedTexts;
 }
 
 /** open reads a version of a script for editing: 0 is the candidate, and the active version if there is none. */

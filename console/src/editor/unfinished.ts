@@ -6,16 +6,16 @@ export interface Unfinished {
   problem: string;
 }
 
-/** Unfinisheds are by the place of their field, such as "Test 2: Name". */
-export type Unfinisheds = Record<string, Unfinished>;
+/** UnfinishedTexts has each text by the place of its field, such as "Test 2: Name". */
+export type UnfinishedTexts = Record<string, Unfinished>;
 
 /** yaml is the place of YAML that has problems, or is not parsed yet. */
 export const yaml = 'YAML';
 
-export const hasAny = (all: Unfinisheds | undefined): boolean => Object.keys(all ?? {}).length > 0;
+export const hasAny = (all: UnfinishedTexts | undefined): boolean => Object.keys(all ?? {}).length > 0;
 
 /** put keeps the text of a place. Without text, the place has its value. */
-export function put(all: Signal<Unfinisheds>, place: string, text?: Unfinished): void {
+export function put(all: Signal<UnfinishedTexts>, place: string, text?: Unfinished): void {
   if (text || place in all.value) {
     const { [place]: _, ...others } = all.value;
     all.value = text ? { ...others, [place]: text } : others;
@@ -23,7 +23,7 @@ export function put(all: Signal<Unfinisheds>, place: string, text?: Unfinished):
 }
 
 /** shift renames the places in a list when a member comes before them, or goes. The texts of a member go with it. */
-export function shift(all: Unfinisheds, list: string, at: number, by: 1 | -1): Unfinisheds {
+export function shift(all: UnfinishedTexts, list: string, at: number, by: 1 | -1): UnfinishedTexts {
   const moved = Object.entries(all).flatMap(([place, text]): [string, Unfinished][] => {
     const [, head, number, rest] = /^(\w+) (\d+)(: .*)$/s.exec(place) ?? [];
     const index = Number(number) - 1;

@@ -37,16 +37,22 @@ func TestOwned(t *testing.T) {
 	}
 }
 
-// TestReader checks what a person sees without the right to publish: the script, and why it cannot be checked, tried and published.
-func TestReader(t *testing.T) {
-	const token = "a-token-of-thirty-two-characters"
+// startWithPolicy starts a world in which ann only reads, with a token, and whoever runs the test is an administrator.
+func startWithPolicy(t *testing.T) (w *world, token string) {
+	t.Helper()
+	token = "a-token-of-thirty-two-characters"
 	policy := fmt.Sprintf("subjects:\n- {name: ann, tokens: ['sha256:%x'], grants: [{roles: [read], tenants: [acme]}]}\n- {name: self, uids: [%d], grants: [{roles: [admin], tenants: ['*']}]}\n",
 		sha256.Sum256([]byte(token)), os.Getuid())
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := start(t, 1, local.WithRegistry(func(cfg *registryd.Config) { cfg.Security.AccessPolicy = file }))
+	return start(t, 1, local.WithRegistry(func(cfg *registryd.Config) { cfg.Security.AccessPolicy = file })), token
+}
+
+// TestReader checks what a person sees without the right to publish: the script, and why it cannot be checked, tried and published.
+func TestReader(t *testing.T) {
+	w, token := startWithPolicy(t)
 	w.publish(t, "route", router)
 	p := browser.Start(t).Open(t)
 	p.Go(w.url + "/script/?name=acme%2Froute")
@@ -69,4 +75,18 @@ func TestReader(t *testing.T) {
 	p.See("What you can do")
 	p.See("read")
 	p.Miss("self") // nothing about others
+}
+
+// TestPolicy checks that an administrator sees who can do what.
+func TestPolicy(t *testing.T) {
+	w, _ := startWithPolicy(t)
+	p := w.open(t, "/access/")
+	p.See("2 in the policy")
+	p.See("read for acme")
+	p.See("1 token")
+	p.Fill("Search", "admin")
+	p.See("1 in the policy")
+	p.Miss("read for acme")
+	p.Fill("Search", "nobody at all")
+	p.See("Nobody matches.")
 }

@@ -237,7 +237,7 @@ func TestSessionEnds(t *testing.T) {
 // TestLostAnswer checks that a person whose publish had no answer sees that the registry has it, and no conflict with oneself.
 func TestLostAnswer(t *testing.T) {
 	w := start(t, 1)
-	p := w.publishing(t, `allow(); throw new TypeError('Failed to fetch')`)
+	p := w.publishing(t, browser.Start(t), `allow(); throw new TypeError('Failed to fetch')`)
 	p.See("The console does not answer")
 	w.live(t, "route", 2)
 	p.Click("button", "Cancel")
@@ -245,10 +245,29 @@ func TestLostAnswer(t *testing.T) {
 	p.Miss("Your draft began before")
 }
 
+// TestConsoleRestartsDuringAPublish checks the same of a console that ends with all its sessions before it answers.
+func TestConsoleRestartsDuringAPublish(t *testing.T) {
+	w := start(t, 1)
+	b := browser.Start(t)
+	p := w.publishing(t, b, `await answers; throw new TypeError('Failed to fetch')`)
+	p.See("Publishing…")
+	w.live(t, "route", 2)
+	w.restart(t)
+	p.Eval("allow(), 1", new(int))
+	p.Wait("why it is not published", "document.querySelector('dialog[open] [role=alert]')?.innerText.includes('does not answer')")
+	p.See("Your session ended.")
+	w.signIn(b.Open(t), "/")
+	p.See("Live")
+	p.Click("button", "Cancel")
+	p.See("Version 2 is published.")
+	p.Miss("Your draft began before")
+	p.Forgive() // the calls without a session
+}
+
 // TestChangesDuringAPublish checks that what a person changes before the answer to a publish is part of the next one.
 func TestChangesDuringAPublish(t *testing.T) {
 	w := start(t, 1)
-	p := w.publishing(t, `await answers`)
+	p := w.publishing(t, browser.Start(t), `await answers`)
 	p.See("Publishing…")
 	w.live(t, "route", 2)
 	p.Click("button", "Cancel")
@@ -267,10 +286,11 @@ func TestChangesDuringAPublish(t *testing.T) {
 // publishing opens a page that publishes version 2 of a script. When the answer arrives, the page does what then says: a statement that
 // can use answers, a promise that ends with a call of allow. Then all answers arrive as they are. The editor checks the draft with calls
 // of the same method, so the page recognizes the publish by its note.
-func (w *world) publishing(t *testing.T, then string) *browser.Page {
+func (w *world) publishing(t *testing.T, b *browser.Browser, then string) *browser.Page {
 	t.Helper()
 	w.publish(t, "route", router)
-	p := w.open(t, "/script/?name=acme/route")
+	p := b.Open(t)
+	w.signIn(p, "/script/?name=acme/route")
 	p.Replace("Source of acme/route", "-- mine\n"+router)
 	p.See("with changes that are not published")
 	p.Click("button", "Publish…")

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	files "github.com/scriptorium-dev/scriptorium/console"
@@ -14,6 +16,7 @@ import (
 	"github.com/scriptorium-dev/scriptorium/internal/local"
 	"github.com/scriptorium-dev/scriptorium/internal/local/localtest"
 	"github.com/scriptorium-dev/scriptorium/internal/needs"
+	"github.com/scriptorium-dev/scriptorium/internal/porttest"
 )
 
 // world is a registry with agents, and a console that people of the registry's socket can use.
@@ -21,7 +24,8 @@ type world struct {
 	*localtest.World
 
 	url  string
-	code <-chan string
+	code <-chan string // of the console that runs
+	stop func()        // ends it
 }
 
 func start(t *testing.T, agents int, opts ...local.Option) *world {
@@ -30,11 +34,18 @@ func start(t *testing.T, agents int, opts ...local.Option) *world {
 		needs.Skip(t, "needs the files of the console: run `make console`")
 	}
 	w := &world{World: localtest.Start(t, agents, opts...)}
+	w.serve(t, porttest.Address(t))
+	return w
+}
+
+// serve runs a console at the address until the test ends, or restart is called.
+func (w *world) serve(t *testing.T, listen string) {
+	t.Helper()
 	cmd := console.Command()
 	out, in := io.Pipe()
 	cmd.SetOut(in)
 	cmd.SetErr(in)
-	cmd.SetArgs([]string{"--registry", "unix:" + filepath.Join(w.Dir, "registry.sock"), "--listen", "127.0.0.1:0"})
+	cmd.SetArgs([]string{"--registry", "unix:" + filepath.Join(w.Dir, "registry.sock"), "--listen", listen})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -42,19 +53,30 @@ func start(t *testing.T, agents int, opts ...local.Option) *world {
 		in.CloseWithError(err)
 		ended <- err
 	}()
-	t.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the console ended: %v", err)
 		}
 	})
-	codes, url := make(chan string, 8), make(chan string, 1)
-	go read(out, codes, url)
-	w.url, w.code = <-url, codes
+	t.Cleanup(w.stop)
+	codes, at := make(chan string, 8), make(chan string, 1)
+	go read(out, codes, at)
+	w.url, w.code = <-at, codes
 	if w.url == "" {
 		t.Fatal("the console did not start")
 	}
-	return w
+}
+
+// restart ends the console, and with it all sessions, and starts another at the same address.
+func (w *world) restart(t *testing.T) {
+	t.Helper()
+	w.stop()
+	at, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.serve(t, at.Host)
 }
 
 // read reads what the console prints: its address, and a code for each sign-in.
