@@ -155,7 +155,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         <Parts />
         <TryPanel run={run} />
       </div>
-      <PublishDialog open={publishing} draft={draft} unfinished={unfinished} onDrop$={drop} onPublished$={onPublished} onMerged$={onMerged} />
+      <PublishDialog open={publishing} draft={bench.draft} unfinished={unfinished} onDrop$={drop} onPublished$={onPublished} onMerged$={onMerged} />
     </>
   );
 });

@@ -18,7 +18,8 @@ type Published = QRL<(response: PublishResponse, request: PublishRequest, repeat
 
 interface Props {
   open: Signal<boolean>;
-  draft: Draft;
+  /** A signal: what a page shows is a moment behind it, and the last keys count. */
+  draft: Signal<Draft>;
   /** The fields with text that the draft does not have; empty for none. */
   unfinished: Signal<string>;
   onDrop$: QRL<() => void>;
@@ -35,15 +36,15 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
   const failure = useSignal<Failure>();
 
   const load = $(async (signal: AbortSignal) => {
-    const sent = unansweredOf(draft.request);
+    const sent = unansweredOf(draft.value.request);
     if (sent) { // A check would take what it may have changed for somebody else's change.
       checked.value = sent.checked;
       return;
     }
     try {
-      const answer = await check(draft, signal);
+      const answer = await check(draft.value, signal);
       if (answer.conflict) {
-        conflict.value = await conflictOf(draft, before.value, signal);
+        conflict.value = await conflictOf(draft.value, before.value, signal);
       } else {
         checked.value = answer;
       }
@@ -56,7 +57,9 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
 
   useTask$(({ track, cleanup }) => {
     checked.value = conflict.value = failure.value = undefined;
-    if (!track(() => open.value) || track(() => unfinished.value)) {
+    const shown = track(() => open.value) && !track(() => unfinished.value);
+    track(() => draft.value.request);
+    if (!shown) {
       return;
     }
     const abort = new AbortController();
@@ -98,9 +101,9 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
 });
 
 /** useBefore keeps the release that the draft began with. The registry keeps no old rollout plans, so later it is too late to read it. */
-function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
+function useBefore(draft: Signal<Draft>): Signal<NoSerialize<Release> | undefined> {
   const before = useSignal<NoSerialize<Release>>();
-  const base = useComputed$(() => draft.baseRevision); // The draft changes with each key.
+  const base = useComputed$(() => draft.value.baseRevision); // The draft changes with each key.
   useTask$(({ track, cleanup }) => {
     const revision = track(() => base.value);
     if (revision === 0n || before.value?.revision === revision) {
@@ -108,7 +111,7 @@ function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
     }
     const abort = new AbortController();
     cleanup(() => abort.abort());
-    const { tenant, name } = draft.request;
+    const { tenant, name } = draft.value.request;
     releaseOf({ tenant, name }, abort.signal).then(
       (release) => {
         before.value = release?.revision === revision ? noSerialize(release) : undefined;
@@ -122,7 +125,7 @@ function useBefore(draft: Draft): Signal<NoSerialize<Release> | undefined> {
 }
 
 interface FormProps {
-  draft: Draft;
+  draft: Signal<Draft>;
   checked: Checked | undefined;
   open: Signal<boolean>;
   onPublished$: Published;
@@ -145,10 +148,11 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
     busy.value = true;
     failure.value = undefined;
     const { note = '', hold, owner } = fieldsOf(form);
-    const { request } = draft;
+    const sent = draft.value;
+    const { request } = sent;
     const repeated = unansweredOf(request) !== undefined;
     try {
-      const response = await send(draft, checked, { note, liftHold: hold !== undefined, force: owner !== undefined });
+      const response = await send(sent, checked, { note, liftHold: hold !== undefined, force: owner !== undefined });
       await onPublished$(response, request, repeated);
       form.reset();
     } catch (e) {

@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -280,6 +281,34 @@ func TestChangesDuringAPublish(t *testing.T) {
 	p.See("Version 3 is published.")
 	if got, want := w.source(t, "route"), "-- more\n"+router; got != want {
 		t.Errorf("version 3 is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestActRightAfterTyping checks that a publish and a try have the last keys, although the editor reports them a moment later.
+func TestActRightAfterTyping(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme/route")
+	p.See("The registry finds no problem.")
+	for _, publish := range []func(){
+		func() { p.Press("s", chromedp.ModifierCtrl) },
+		func() { p.Click("button", "Publish…") },
+	} {
+		p.Replace("Source of acme/route", "-- mine\n"+router)
+		publish()
+		p.Wait("the last keys in the dialog", "document.querySelector('dialog[open]')?.innerText.includes('+ -- mine')")
+		p.See("✓ The registry accepts it.")
+		p.Click("button", "Cancel")
+		p.Click("button", "Drop changes")
+		p.See("Version 1.")
+	}
+	for i, try := range []func(){
+		func() { p.Press("\r", chromedp.ModifierCtrl) },
+		func() { p.Click("button", "Run") },
+	} {
+		p.Replace("Source of acme/route", fmt.Sprintf("function handle() return 'try %d' end", i))
+		try()
+		p.See(fmt.Sprintf(`"try %d"`, i))
 	}
 }
 
