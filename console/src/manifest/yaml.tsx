@@ -22,14 +22,18 @@ export const YamlView = component$(() => {
   useVisibleTask$(
     async ({ track }) => {
       // Another part of the page can change the draft: the person saves a test, or loads the newest version.
-      if (track(() => bench.draft.value).request === own.value) {
+      const { request } = track(() => bench.draft.value);
+      if (request === own.value) {
         return;
       }
       const broken = bench.unfinished.value[yaml]?.text;
       try {
-        const text = broken ?? (await format(bench));
+        const text = broken ?? (await format(bench, request));
+        if (request !== bench.draft.value.request || broken !== bench.unfinished.value[yaml]?.text) {
+          return; // The draft changed meanwhile, or the person types: that is newer.
+        }
         content.value = { text, edition: content.value.edition + 1 };
-        own.value = bench.draft.value.request;
+        own.value = request;
         typed.value = broken;
       } catch (error) {
         failure.value = textOf(failureOf(error));
@@ -67,17 +71,19 @@ export const YamlView = component$(() => {
   return (
     <>
       {failure.value && <p class="error" role="alert">{failure.value}</p>}
-      <CodeEditor
-        label="Manifest, in YAML, without the source"
-        language="yaml"
-        content={content.value}
-        problems={problems.value}
-        onEdit$={$((now: string) => {
-          // The forms are disabled until the console has parsed it.
-          put(bench.unfinished, yaml, { text: now, problem: '' });
-          typed.value = now;
-        })}
-      />
+      {content.value.edition > 0 && (
+        <CodeEditor
+          label="Manifest, in YAML, without the source"
+          language="yaml"
+          content={content.value}
+          problems={problems.value}
+          onEdit$={$((now: string) => {
+            // The forms are disabled until the console has parsed it.
+            put(bench.unfinished, yaml, { text: now, problem: '' });
+            typed.value = now;
+          })}
+        />
+      )}
       <p class="faint hint">The source has its own tab. <kbd>Esc</kbd>, then <kbd>Tab</kbd>, leaves the editor.</p>
       <ul class="problems" aria-label="Problems of the YAML">
         {problems.value.map((p, i) => (
@@ -91,8 +97,7 @@ export const YamlView = component$(() => {
 });
 
 /** format writes the draft, and keeps the comments and the order of the YAML that somebody wrote before. */
-async function format(bench: Bench): Promise<string> {
-  const { request } = bench.draft.value;
+async function format(bench: Bench, request: PublishRequest): Promise<string> {
   const { text } = await manifests().format({ script: request, owner: bench.owner.value, withoutSource: true, previous: bench.written.value });
   bench.written.value = text;
   return text;

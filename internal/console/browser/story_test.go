@@ -312,9 +312,8 @@ func TestActRightAfterTyping(t *testing.T) {
 	}
 }
 
-// publishing opens a page that publishes version 2 of a script. When the answer arrives, the page does what then says: a statement that
-// can use answers, a promise that ends with a call of allow. Then all answers arrive as they are. The editor checks the draft with calls
-// of the same method, so the page recognizes the publish by its note.
+// publishing opens a page that publishes version 2 of a script. When the answer arrives, the page does what then says: see intercept. The
+// editor checks the draft with calls of the same method, so the page recognizes the publish by its note.
 func (w *world) publishing(t *testing.T, b *browser.Browser, then string) *browser.Page {
 	t.Helper()
 	w.publish(t, "route", router)
@@ -325,16 +324,22 @@ func (w *world) publishing(t *testing.T, b *browser.Browser, then string) *brows
 	p.Click("button", "Publish…")
 	p.See("✓ The registry accepts it.")
 	p.Fill("What changes, and why?", "Mine goes first")
+	intercept(p, `String(url).endsWith('/Publish') && new TextDecoder().decode(options.body).includes('Mine goes first')`, then)
+	p.Click("button", "Publish")
+	return p
+}
+
+// intercept has the page do what then says when the answer to a request arrives for which when is true. then is a statement that can use
+// answers, a promise that ends with a call of allow. From that call on, all answers arrive as they are.
+func intercept(p *browser.Page, when, then string) {
 	p.Eval(`{ const real = fetch, answers = new Promise((done) => { window.allow = () => { fetch = real; done(); }; });
 	fetch = async (url, options) => {
 		const answer = await real(url, options);
-		if (String(url).endsWith('/Publish') && new TextDecoder().decode(options.body).includes('Mine goes first')) {
+		if (`+when+`) {
 			`+then+`;
 		}
 		return answer;
 	}; } 1`, new(int))
-	p.Click("button", "Publish")
-	return p
 }
 
 // live waits until the version runs on all agents.
