@@ -325,7 +325,8 @@ func TestAnyVersion(t *testing.T) {
 func TestLargeSource(t *testing.T) {
 	s := start(t)
 	source := "-- " + strings.Repeat("x", 500<<10) + "\nfunction handle() return 'large' end\n"
-	settings := script.Settings{Spec: script.Spec{Limits: script.Limits{SourceBytes: script.MaxSourceBytes}}}
+	settings := script.Settings{Spec: patient()}
+	settings.Limits.SourceBytes = script.MaxSourceBytes
 	p, err := s.registry.Publish(t.Context(), registryclient.PublishRequest{
 		Name: name, Source: []byte(source), Settings: &settings, Write: registryclient.Write{Author: "test"},
 	})

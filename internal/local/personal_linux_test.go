@@ -34,6 +34,7 @@ func testPersonal(t *testing.T, settings script.TenantSettings) {
 	}
 	publish := func(n script.Name, source string, spec script.Spec) script.Release {
 		t.Helper()
+		spec.Limits = patient().Limits
 		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{Name: n, Source: []byte(source), Write: by, Settings: &script.Settings{Spec: spec}})
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,8 @@ func TestDoctorFromAgents(t *testing.T) {
 		if _, _, err := s.registry.PutValue(ctx, flag, fmt.Append(nil, "on ", i), data); err != nil {
 			t.Fatal(err)
 		}
-		settings := script.Settings{Spec: script.Spec{Config: fmt.Appendf(nil, `{"n":%d}`, i), Limits: script.Limits{Instructions: uint64(50_000 + i)}}}
+		settings := script.Settings{Spec: patient()}
+		settings.Config, settings.Limits.Instructions = fmt.Appendf(nil, `{"n":%d}`, i), uint64(50_000+i)
 		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{
 			Name: name, Source: edition(1 + i), Settings: &settings, Write: registryclient.Write{Author: "test"},
 		})

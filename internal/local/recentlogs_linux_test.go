@@ -40,7 +40,10 @@ func TestRecentLogs(t *testing.T) {
 	traced := agentclient.ContextWithTraceparent(ctx, "00-"+traceID+"-00f067aa0ba902b7-01")
 	for _, tenant := range []string{"acme", "shop"} {
 		of := script.Name{Tenant: tenant, Script: "talker"}
-		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{Name: of, Source: []byte(talks), Write: registryclient.Write{Author: "test"}})
+		p, err := s.registry.Publish(ctx, registryclient.PublishRequest{
+			Name: of, Source: []byte(talks), Write: registryclient.Write{Author: "test"},
+			Settings: &script.Settings{Spec: patient()}, // a call that is late logs, too
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,6 +117,7 @@ func foreign(t *testing.T, change func(*agentd.Config)) *stack {
 	for _, tenant := range []string{"acme", "shop"} {
 		published, err := s.registry.Publish(t.Context(), registryclient.PublishRequest{
 			Name: script.Name{Tenant: tenant, Script: "count"}, Source: []byte(count), Write: registryclient.Write{Author: "test"},
+			Settings: &script.Settings{Spec: patient()},
 		})
 		if err != nil {
 			t.Fatal(err)

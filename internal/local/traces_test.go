@@ -279,7 +279,7 @@ func TestScriptctlIsPartOfATrace(t *testing.T) {
 	t.Setenv("TRACEPARENT", caller.String())
 	t.Setenv("SCRIPTORIUM_REGISTRY", s.RegistryTarget())
 	manifest := filepath.Join(t.TempDir(), "route.yaml")
-	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route}\nspec:\n  tenantId: acme\n  source: function handle() return 1 end\n"
+	text := "apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: route}\nspec:\n  tenantId: acme\n  limits: {timeout: 10s}\n  source: function handle() return 1 end\n"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
