@@ -66,6 +66,7 @@ func (n *node) shadow(tenant, active, candidate string, plan script.Plan, change
 	}
 	r.Active = r.Retained[0]
 	r.Settings.Decisions = &script.Decisions{Mask: []string{"card"}}
+	patiently(&r)
 	r.Candidate = &script.Candidate{Version: r.Retained[1], Spec: r.Settings.Spec, Attempt: 1, Step: 1}
 	plan.Steps = []script.Step{{By: script.ByShadow, Percent: 100}}
 	r.Settings.Rollout = plan
