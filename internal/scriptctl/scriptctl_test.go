@@ -86,6 +86,13 @@ func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 			t.Error(err)
 		}
 	})
+	awaitConnected(t, stack, agents)
+	return stack, dir
+}
+
+// awaitConnected waits until the registry hears so many agents.
+func awaitConnected(t *testing.T, stack *local.Stack, agents int) {
+	t.Helper()
 	client, err := registryclient.Dial(stack.RegistryTarget())
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +106,6 @@ func startStack(t *testing.T, agents int) (stack *local.Stack, dir string) {
 			break
 		}
 	}
-	return stack, dir
 }
 
 // TestScripts runs the scripts in testdata against one fleet. Each uses tenants

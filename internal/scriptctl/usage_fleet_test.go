@@ -15,7 +15,7 @@ func TestUsageOfAFleet(t *testing.T) {
 	stack, dir := startStack(t, 2)
 	p := person{t, dir}
 	for _, tenant := range []string{"acme", "shop"} {
-		manifest := fmt.Sprintf("apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: echo}\nspec:\n  tenantId: %s\n  entrypoint: handle\n  source: |\n    function handle(x) if x == 'bad' then error('no') end return x end\n", tenant)
+		manifest := fmt.Sprintf("apiVersion: scriptorium.dev/v1alpha1\nkind: LuaScript\nmetadata: {name: echo}\nspec:\n  tenantId: %s\n  limits: {timeout: 10s}\n  entrypoint: handle\n  source: |\n    function handle(x) if x == 'bad' then error('no') end return x end\n", tenant)
 		if out, code := p.publish(manifest, "--wait"); code != 0 {
 			t.Fatal(code, out)
 		}
@@ -39,6 +39,7 @@ func TestUsageOfAFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	awaitConnected(t, stack, 0) // the registry has their last reports
 	type line struct {
 		Tenant           string
 		From, Until      time.Time
