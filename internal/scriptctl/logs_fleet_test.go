@@ -18,6 +18,7 @@ kind: LuaScript
 metadata: {name: talker}
 spec:
   tenantId: term
+  limits: {timeout: 10s}
   source: |
     function handle(who)
       log.info("hello " .. who)

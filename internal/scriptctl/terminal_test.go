@@ -18,7 +18,7 @@ const manifestA = `
 apiVersion: scriptorium.dev/v1alpha1
 kind: LuaScript
 metadata: {name: a}
-spec: {tenantId: term, source: "function handle() return 1 end"}
+spec: {tenantId: term, limits: {timeout: 10s}, source: "function handle() return 1 end"}
 `
 
 // person runs scriptctl as somebody at a terminal does.
