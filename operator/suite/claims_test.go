@@ -16,7 +16,8 @@ func nameOf(name string) script.Name { return script.Name{Tenant: tenant, Script
 // publish publishes by hand, as scriptctl does.
 func (w *world) publish(name string, n int, write registryclient.Write) (registryclient.Published, error) {
 	write.Author = "ann"
-	return w.registry.Publish(w.t.Context(), registryclient.PublishRequest{Name: nameOf(name), Source: []byte(*source(n)), Entrypoint: new("handle"), Write: write})
+	settings := &script.Settings{Spec: script.Spec{Limits: script.Limits{Timeout: script.MaxLimits().Timeout}}}
+	return w.registry.Publish(w.t.Context(), registryclient.PublishRequest{Name: nameOf(name), Source: []byte(*source(n)), Entrypoint: new("handle"), Settings: settings, Write: write})
 }
 
 // TestTwoClaimOneScript: of two LuaScripts of one script the first has it; the second

@@ -203,11 +203,14 @@ func (w *world) remove(ctx context.Context, object client.Object) {
 // source answers with n.
 func source(n int) *string { return new(fmt.Sprintf("function handle()\n  return %d\nend\n", n)) }
 
+// patient limits leave a call time also on a busy machine.
+func patient() *v1alpha1.Limits { return &v1alpha1.Limits{Timeout: new("10s")} }
+
 // luaScript is a LuaScript whose every call is answered with n.
 func (w *world) luaScript(name string, n int) *v1alpha1.LuaScript {
 	return &v1alpha1.LuaScript{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-		Spec:       v1alpha1.LuaScriptSpec{TenantID: tenant, Source: source(n)},
+		Spec:       v1alpha1.LuaScriptSpec{TenantID: tenant, Source: source(n), Limits: patient()},
 	}
 }
 

@@ -75,13 +75,13 @@ func TestLife(t *testing.T) {
 	ls = w.converged(w.change(ls, func(s *spec) { s.Source = new("function handle()\n  return config.answer\nend\n") }))
 	ls = w.converged(w.change(ls, func(s *spec) {
 		s.Config = &apiextensionsv1.JSON{Raw: []byte(`{"answer": 42}`)}
-		s.Limits = &v1alpha1.Limits{Timeout: new("50ms")}
+		s.Limits = &v1alpha1.Limits{Timeout: new("9s")}
 		s.Trigger = &v1alpha1.Trigger{Event: "http-request"}
 	}))
 	w.answers("route", 42)
 	w.told(ls, "Configured")
 	r, err := w.release("route")
-	if err != nil || r.Settings.Limits.Timeout.String() != "50ms" || r.Settings.Trigger.Event != "http-request" || r.Latest != 6 {
+	if err != nil || r.Settings.Limits.Timeout.String() != "9s" || r.Settings.Trigger.Event != "http-request" || r.Latest != 6 {
 		t.Errorf("configured: %+v, %v", r, err)
 	}
 

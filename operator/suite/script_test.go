@@ -22,6 +22,7 @@ const policy = "package route\n\nhandle := 42\n"
 // createScript creates a Script, and returns it as Go's one type of both kinds.
 func (w *world) createScript(name string, spec spec) *v1alpha1.LuaScript {
 	w.t.Helper()
+	spec.Limits = patient()
 	s := &v1alpha1.Script{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: spec}
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -143,7 +144,7 @@ func TestLuaScriptsAreInLua(t *testing.T) {
 	}
 	ls := w.converged(w.create("route", 1, func(s *spec) {
 		s.Runtime = new(v1alpha1.Runtime(script.EngineLua))
-		s.Limits = &v1alpha1.Limits{Coroutines: new(true), StringBytes: new(int64(4096)), Timeout: new("50ms")}
+		s.Limits = &v1alpha1.Limits{Coroutines: new(true), StringBytes: new(int64(4096)), Timeout: new("10s")}
 		s.Source = new("function handle()\n  return coroutine.wrap(function() coroutine.yield(7) end)()\nend\n")
 	}))
 	w.answers("route", 7)
