@@ -45,6 +45,9 @@ export function useChecks(bench: Bench): void {
       if (bench.check.value.failure?.kind === 'DENIED') {
         return;
       }
+      if (bench.check.value.state === 'done') {
+        bench.check.value = { ...bench.check.value, state: 'waiting' }; // The problems stay until the registry answers.
+      }
       const abort = new AbortController();
       const timer = setTimeout(async () => {
         bench.check.value = { ...bench.check.value, state: 'checking' };

@@ -1,4 +1,4 @@
-import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { $, component$, useSignal, useTask$, type QRL } from '@builder.io/qwik';
 import { manifests } from '~/api/client';
 import { failureOf, text } from '~/api/failure';
 import { ownerText } from '~/release/owner';
@@ -11,6 +11,12 @@ export const OwnerNotice = component$(() => {
   const error = useSignal('');
   const copied = useSignal(false);
   const owner = bench.owner.value;
+
+  useTask$(({ track }) => {
+    track(() => bench.draft.value.request);
+    yaml.value = ''; // It is of the draft before.
+    copied.value = false;
+  });
 
   const show = $(async () => {
     error.value = '';

@@ -14,6 +14,9 @@ export const yaml = 'YAML';
 
 export const hasAny = (all: UnfinishedTexts | undefined): boolean => Object.keys(all ?? {}).length > 0;
 
+/** placesOf names the places with text that the draft does not have; empty for none. */
+export const placesOf = (all: UnfinishedTexts): string => Object.keys(all).map((place) => `“${place}”`).join(' and ');
+
 /** put keeps the text of a place. Without text, the place has its value. */
 export function put(all: Signal<UnfinishedTexts>, place: string, text?: Unfinished): void {
   if (text || place in all.value) {

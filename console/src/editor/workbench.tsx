@@ -13,10 +13,10 @@ import { unchecked, useChecks } from './check';
 import { useKeys } from './keys';
 import { keep, forget } from './kept';
 import { ChangedNotice, KindNotice, OwnerNotice } from './notices';
-import { open, type Opened } from './open';
+import { begin, open, type Opened } from './open';
 import { Parts } from './parts';
 import { useTheirs } from './theirs';
-import { hasAny } from './unfinished';
+import { hasAny, placesOf } from './unfinished';
 
 interface Props {
   opened: Opened;
@@ -101,6 +101,10 @@ export const Workbench = component$<Props>(({ opened, script }) => {
   });
 
   const onMerged = $(async (request: PublishRequest, revision: bigint) => {
+    if (revision === 0n) { // The script is gone: the next publish creates it.
+      await take(begin(request));
+      return;
+    }
     const now = await open({ tenant: request.tenant, name: request.name });
     bench.base.value = now.base;
     seen.value = now.release;
@@ -108,10 +112,19 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     replace(bench, request);
   });
 
-  const unfinished = useComputed$(() => Object.keys(bench.unfinished.value).map((place) => `“${place}”`).join(' and '));
-  const drop = $(() => {
+  const unfinished = useComputed$(() => placesOf(bench.unfinished.value));
+  const dropUnfinished = $(() => {
     bench.unfinished.value = {};
     replace(bench, { ...bench.draft.value.request }); // All views show it anew.
+  });
+  /** drop goes back to what the draft began with, or to what somebody else published since. */
+  const drop = $(async () => {
+    const now = script.value?.release;
+    if (newsOf(bench.draft.value, seen.value, now) === 'changed' && !now?.deleted) {
+      await reload();
+      return;
+    }
+    await take({ base: bench.base.value, release: seen.value, draft: { ...bench.draft.value, request: { ...bench.base.value }, dirty: false } }); // A copy: all views show it anew.
   });
 
   useTask$(({ track }) => {
@@ -147,7 +160,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         </span>{' '}
         {release?.candidate && !dirty && <Link href={scriptHref(name, 'rollout/')}>Watch the rollout</Link>}
         <span class="end">
-          {dirty && !isNew(draft) && <button type="button" class="plain" onClick$={() => reload(draft.baseVersion)}>Drop changes</button>}
+          {dirty && !isNew(draft) && <button type="button" class="plain" onClick$={drop}>Drop changes</button>}
           <button type="button" class="primary" onClick$={() => (publishing.value = true)} title="Ctrl S">Publish…</button>
         </span>
       </div>
@@ -155,7 +168,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
         <Parts />
         <TryPanel run={run} />
       </div>
-      <PublishDialog open={publishing} draft={bench.draft} unfinished={unfinished} onDrop$={drop} onPublished$={onPublished} onMerged$={onMerged} />
+      <PublishDialog open={publishing} draft={bench.draft} unfinished={unfinished} onDrop$={dropUnfinished} onPublished$={onPublished} onMerged$={onMerged} />
     </>
   );
 });

@@ -50,6 +50,7 @@ export function useTail(filter: Signal<Filter | undefined>, reload: Signal<numbe
     const f = track(() => filter.value);
     track(() => reload.value);
     t.lines.value = [];
+    t.paused.value = false;
     t.dropped.value = t.missed.value = t.held.value = 0;
     t.before.value = t.failure.value = undefined;
     if (!f) {

@@ -1,6 +1,6 @@
 import { $, component$, type QRL } from '@builder.io/qwik';
 import { create } from '@bufbuild/protobuf';
-import { useBench } from '~/editor/bench';
+import { useBench, type Bench } from '~/editor/bench';
 import { shift } from '~/editor/unfinished';
 import { LatencyIncreaseSchema, type Amount, type LatencyIncrease, type Plan } from '~/gen/proto/script/v1/script_pb';
 import { listOf } from '~/ui/form';
@@ -30,13 +30,18 @@ export const RolloutForm = component$(() => {
         />
       ))}
       <div class="tools">
-        <button type="button" disabled={steps.length >= 10} onClick$={() => changePlan(bench, { steps: [...steps, nextStep(steps)] })}>Add a step</button>
+        <button type="button" disabled={steps.length >= 10} onClick$={() => add(bench)}>Add a step</button>
       </div>
       <ThresholdsForm plan={plan} />
       <ConditionsForm plan={plan} />
     </FormGuard>
   );
 });
+
+function add(bench: Bench): void {
+  const { steps } = planOf(bench);
+  changePlan(bench, { steps: [...steps, nextStep(steps)] });
+}
 
 interface PlanProps {
   plan: Plan;

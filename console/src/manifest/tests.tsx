@@ -30,14 +30,15 @@ export const TestsForm = component$(() => {
           test={t}
           at={i}
           onRemove$={$(() => {
-            removed.value = { test: t, at: i };
+            const { tests } = settingsOf(bench.draft.value.request); // newer than what the page shows
+            removed.value = { test: tests[i] ?? t, at: i };
             changeSettings(bench, { tests: tests.toSpliced(i, 1) });
             bench.unfinished.value = shift(bench.unfinished.value, 'Test', i, -1);
           })}
         />
       ))}
       <div class="tools">
-        <button type="button" onClick$={() => changeSettings(bench, { tests: [...tests, create(TestSchema, { name: freeName(tests), request: bytesOf('{}') })] })}>Add a test</button>
+        <button type="button" onClick$={() => add(bench)}>Add a test</button>
         {removed.value && (
           <span role="status">
             The test {removed.value.test.name} is removed.{' '}
@@ -46,7 +47,7 @@ export const TestsForm = component$(() => {
               class="link"
               onClick$={() => {
                 const { test, at } = removed.value!;
-                changeSettings(bench, { tests: tests.toSpliced(at, 0, test) });
+                changeSettings(bench, { tests: settingsOf(bench.draft.value.request).tests.toSpliced(at, 0, test) });
                 bench.unfinished.value = shift(bench.unfinished.value, 'Test', at, 1);
                 removed.value = undefined;
               }}
@@ -101,6 +102,11 @@ const TestForm = component$<TestProps>(({ test, at, onRemove$ }) => {
     </fieldset>
   );
 });
+
+function add(bench: Bench): void {
+  const { tests } = settingsOf(bench.draft.value.request);
+  changeSettings(bench, { tests: [...tests, create(TestSchema, { name: freeName(tests), request: bytesOf('{}') })] });
+}
 
 function set(bench: Bench, at: number, part: Partial<Test>): undefined {
   const { tests } = settingsOf(bench.draft.value.request);

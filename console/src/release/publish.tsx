@@ -42,9 +42,14 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
       return;
     }
     try {
-      const answer = await check(draft.value, signal);
-      if (answer.conflict) {
-        conflict.value = await conflictOf(draft.value, before.value, signal);
+      const now = draft.value;
+      const answer = await check(now, signal);
+      const found = answer.conflict ? await conflictOf(now, before.value, signal) : undefined;
+      if (signal.aborted) {
+        return;
+      }
+      if (found) {
+        conflict.value = found;
       } else {
         checked.value = answer;
       }

@@ -51,6 +51,7 @@ export const stateOf = (state: RolloutState): StateOf => states.find((s) => s.st
 /** useRollout follows the rollout of the script in the URL. It requests single agents only where the page shows them. */
 export function useRollout(url: Signal<URL | undefined>) {
   const message = useSignal<WatchRolloutResponse>();
+  const shown = useSignal('');
   const large = useSignal(false);
   const live = useSignal<Live>(connecting());
 
@@ -58,6 +59,10 @@ export function useRollout(url: Signal<URL | undefined>) {
     const { tenant, name } = nameOf(track(() => url.value));
     const { by, group, state, offset } = choiceOf(url.value);
     const single = !track(() => large.value) || group !== undefined || state !== RolloutState.UNSPECIFIED;
+    if (shown.value !== `${tenant}/${name}`) {
+      message.value = undefined; // It is about another script.
+      shown.value = `${tenant}/${name}`;
+    }
     if (!name) {
       return;
     }

@@ -18,8 +18,13 @@ export const Menu = component$<Props>(({ name, release }) => {
   const holding = useSignal(false);
   const releasing = useSignal(false);
   const deleting = useSignal(false);
+  // What the person saw when they chose an action: the release can change below the dialog.
+  const target = useSignal(0n);
+  const seen = useSignal('');
   const choose = $((dialog: Signal<boolean>) => {
     menu.value?.removeAttribute('open');
+    target.value = release.active?.number ?? 0n;
+    seen.value = versionsOf(release);
     dialog.value = true;
   });
   const active = release.active?.number ?? 0n;
@@ -41,18 +46,29 @@ export const Menu = component$<Props>(({ name, release }) => {
           <button type="button" class="danger" onClick$={() => choose(deleting)}>Delete…</button>
         </div>
       </details>
-      <Confirm open={rollback} title={`Roll back ${release.tenant}/${release.name}`} action="Roll back" danger reason onConfirm$={(why) => rollBack(name, 0n, why)}>
+      <Confirm open={rollback} title={`Roll back ${release.tenant}/${release.name}`} action="Roll back" danger reason onConfirm$={async (why) => {
+        if (versionsOf(release) !== seen.value) {
+          throw new Error('The script has other versions by now. Cancel, and look at them first.');
+        }
+        await rollBack(name, 0n, why);
+      }}>
         <p>{rollbackText(release)}</p>
         <p class="faint">To go back to another version, choose it in the history.</p>
       </Confirm>
-      <Confirm open={holding} title={`Hold at version ${active}`} action="Hold" reason onConfirm$={(why) => hold(name, active, why)}>
-        <p>Version {String(active)} keeps running, whatever is published, until somebody releases the hold. {release.candidate && 'The candidate ends.'}</p>
+      <Confirm open={holding} title={`Hold at version ${target.value}`} action="Hold" reason onConfirm$={(why) => hold(name, target.value, why)}>
+        <p>
+          Version {String(target.value)} {target.value === active ? 'keeps running' : `runs again in place of version ${active}`}, whatever is published, until somebody releases the hold.{' '}
+          {release.candidate && 'The candidate ends.'}
+        </p>
       </Confirm>
       <ReleaseHold name={name} release={release} open={releasing} />
       <Delete name={name} release={release} open={deleting} />
     </>
   );
 });
+
+/** versionsOf is what a rollback depends on. */
+const versionsOf = (r: Release): string => [r.active?.number, r.latest, r.candidate?.version, r.hold !== undefined].join();
 
 function rollbackText(r: Release): string {
   if (r.candidate) {

@@ -8,7 +8,7 @@ import { useLoad } from '~/live/load';
 import { nameOf, type Name } from './name';
 
 /** Record is the whole release of a script and its history. The status has less. */
-interface Record {
+interface Record extends Name {
   /** With all retained versions; undefined for a deleted script. */
   release: Release | undefined;
   /** Newest first. */
@@ -24,12 +24,16 @@ export function useRecord(url: Signal<URL | undefined>, status: Signal<ScriptSta
     const { tenant, name } = nameOf(url.value);
     return answers.value && name ? { tenant, name, revision: revision.value } : undefined;
   });
-  const { found: record, failure } = useLoad(
+  const { found, failure } = useLoad(
     query,
     $(async ({ tenant, name }: Name, signal: AbortSignal): Promise<Record> => {
       const [release, { entries }] = await Promise.all([releaseOf({ tenant, name }, signal), registry().history({ tenant, name }, { signal })]);
-      return { release, history: entries };
+      return { tenant, name, release, history: entries };
     }),
   );
+  const record = useComputed$(() => {
+    const { tenant, name } = nameOf(url.value);
+    return found.value?.tenant === tenant && found.value.name === name ? found.value : undefined;
+  });
   return { record, failure };
 }

@@ -12,6 +12,7 @@ export const Switch = component$(({ name, release }: { name: Name; release: Rele
   const done = useSignal<'' | 'Enabled.' | 'Disabled.'>('');
   const failure = useSignal<Failure>();
   const busy = useSignal(false);
+  const timer = useSignal(0);
   const next = !release.enabled;
 
   const set = $(async (enabled: boolean, force: boolean, undo: boolean) => {
@@ -23,7 +24,8 @@ export const Switch = component$(({ name, release }: { name: Name; release: Rele
     try {
       await setEnabled(name, enabled, undo ? 'undone' : '', force);
       done.value = undo ? '' : enabled ? 'Enabled.' : 'Disabled.';
-      setTimeout(() => (done.value = ''), undoFor);
+      clearTimeout(timer.value);
+      timer.value = window.setTimeout(() => (done.value = ''), undoFor);
     } catch (e) {
       failure.value = failureOf(e);
     } finally {

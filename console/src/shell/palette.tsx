@@ -18,29 +18,11 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
   const query = useSignal('');
   const at = useSignal(0);
   const entries = useSignal<Entry[]>([]);
+  // The texts for which entries has pages, for which it has scripts, too, and for which the person pressed Enter before.
+  const listed = useSignal<string>();
+  const answered = useSignal<string>();
+  const wanted = useSignal<string>();
   const navigate = useNavigate();
-
-  useTask$(({ track, cleanup }) => {
-    const q = track(() => query.value).trim().toLowerCase();
-    if (!track(() => open.value)) {
-      return;
-    }
-    const found = pages.filter((p) => p.title.toLowerCase().includes(q)).map((p) => ({ href: p.href, title: p.title, kind: 'Page' }));
-    entries.value = found;
-    at.value = 0;
-    const abort = new AbortController();
-    const timer = setTimeout(async () => {
-      try {
-        entries.value = [...found, ...(await scripts(q, abort.signal))];
-      } catch {
-        // The pages are found without the registry.
-      }
-    }, typing);
-    cleanup(() => {
-      clearTimeout(timer);
-      abort.abort();
-    });
-  });
 
   const go = $(async (e: Entry | undefined) => {
     if (e) {
@@ -50,6 +32,37 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
     }
   });
 
+  useTask$(({ track, cleanup }) => {
+    const typed = track(() => query.value);
+    const q = typed.trim().toLowerCase();
+    if (!track(() => open.value)) {
+      wanted.value = undefined;
+      return;
+    }
+    const found = pages.filter((p) => p.title.toLowerCase().includes(q)).map((p) => ({ href: p.href, title: p.title, kind: 'Page' }));
+    entries.value = found;
+    at.value = 0;
+    listed.value = typed;
+    answered.value = undefined;
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      // The pages are found without the registry.
+      const more = await scripts(q, abort.signal).catch((): Entry[] => []);
+      if (abort.signal.aborted) {
+        return;
+      }
+      entries.value = [...found, ...more];
+      answered.value = typed;
+      if (wanted.value === typed) {
+        await go(entries.value[at.value]);
+      }
+    }, typing);
+    cleanup(() => {
+      clearTimeout(timer);
+      abort.abort();
+    });
+  });
+
   const onKey = $(async (event: KeyboardEvent) => {
     const n = entries.value.length;
     if (event.key === 'ArrowDown') {
@@ -57,7 +70,11 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
     } else if (event.key === 'ArrowUp') {
       at.value = (at.value + n - 1) % Math.max(n, 1);
     } else if (event.key === 'Enter') {
-      await go(entries.value[at.value]);
+      if (listed.value === query.value && n > 0) {
+        await go(entries.value[at.value]);
+      } else {
+        wanted.value = query.value; // The person types a name, and Enter at once.
+      }
       return;
     }
     document.getElementById(`palette-${at.value}`)?.scrollIntoView({ block: 'nearest' });
@@ -100,7 +117,7 @@ export const Palette = component$(({ open }: { open: Signal<boolean> }) => {
           </li>
         ))}
       </ul>
-      {entries.value.length === 0 && <p class="faint">Nothing has this name.</p>}
+      {answered.value === query.value && entries.value.length === 0 && <p class="faint">Nothing has this name.</p>}
     </Modal>
   );
 });

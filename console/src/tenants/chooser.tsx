@@ -36,8 +36,9 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
       // A chosen name does not filter the suggestions.
       const found = await tenantNames(text === value ? '' : text, abort.signal);
       if (!abort.signal.aborted) {
+        const chosen = names.value[at.value];
         names.value = found;
-        at.value = -1;
+        at.value = chosen === undefined ? -1 : found.indexOf(chosen);
       }
     }, typing);
     cleanup(() => {
@@ -88,6 +89,9 @@ export const TenantChooser = component$<Props>(({ value, any, clears = ['name'] 
         onInput$={(_, input) => {
           typed.value = input.value;
           open.value = true;
+          // The arrow keys choose no name of the list before.
+          names.value = names.value.filter((n) => n.includes(input.value.trim()));
+          at.value = -1;
         }}
         onKeyDown$={onKey}
         onBlur$={() => choose(typed.value.trim())}

@@ -18,6 +18,7 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
   const json = useSignal(savedOf(tests, [])[0]?.json ?? start);
   const tried = useSignal<string[]>([]);
   const busy = useSignal(false);
+  const wanted = useSignal<'request' | 'tests'>();
   const outcome = useSignal<Outcome>();
   const recorded = useSignal<Saved[]>([]);
   const said = useSignal('');
@@ -36,16 +37,23 @@ export const TryPanel = component$(({ run }: { run: Signal<number> }) => {
     }
   });
 
+  /** go runs the draft as it is now. What the person wants while a call runs comes after it. */
   const go = $(async (what: 'request' | 'tests') => {
-    if (busy.value || (what === 'request' && !isJSON(json.value))) {
+    if (what === 'request' && !isJSON(json.value)) {
+      return;
+    }
+    wanted.value = what;
+    if (busy.value) {
       return;
     }
     busy.value = true;
-    outcome.value = await tryDraft(bench, what === 'request' ? json.value : undefined);
-    busy.value = false;
-    if (what === 'request') {
-      tried.value = remember(tried.value, json.value);
+    while (wanted.value) {
+      const sent = wanted.value === 'request' ? json.value : undefined;
+      wanted.value = undefined;
+      outcome.value = await tryDraft(bench, sent);
+      tried.value = sent === undefined ? tried.value : remember(tried.value, sent);
     }
+    busy.value = false;
   });
 
   useVisibleTask$(

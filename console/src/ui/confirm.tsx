@@ -1,4 +1,4 @@
-import { $, component$, Slot, useSignal, type QRL, type Signal } from '@builder.io/qwik';
+import { $, component$, Slot, useSignal, useTask$, type QRL, type Signal } from '@builder.io/qwik';
 import { failureOf, text } from '~/api/failure';
 import { fieldsOf } from './form';
 import { Modal } from './modal';
@@ -22,6 +22,11 @@ export const Confirm = component$<Props>(({ open, title, action, danger, reason,
   const name = useSignal('');
   const error = useSignal('');
   const busy = useSignal(false);
+
+  useTask$(({ track }) => {
+    track(() => open.value);
+    error.value = ''; // It was about what the person wanted before.
+  });
 
   const submit = $(async (_: Event, form: HTMLFormElement) => {
     const { reason: why = '', name: written } = fieldsOf(form);

@@ -23,6 +23,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
   const before = base && plainTextOf(base.content);
   const text = useSignal(before ?? '');
   const file = useSignal<NoSerialize<File>>();
+  const chooser = useSignal(0);
   const note = useSignal('');
   const expected = useSignal(base?.value.revision ?? 0n);
   const theirs = useSignal<Kept>();
@@ -66,7 +67,7 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       </label>
       <label>
         Or the content of a file
-        <input type="file" onChange$={(_, input) => (file.value = input.files?.[0] ? noSerialize(input.files[0]) : undefined)} />
+        <input key={chooser.value} type="file" onChange$={(_, input) => (file.value = input.files?.[0] ? noSerialize(input.files[0]) : undefined)} />
       </label>
       <p class="faint" role="status">
         {bytes(size)} of at most 1 MiB.
@@ -81,7 +82,16 @@ export const Editor = component$<Props>(({ tenant, base, onSaved$, onCancel$ }) 
       <footer class="line-tools">
         <button type="submit" class={theirs.value ? 'danger' : 'primary'} disabled={busy.value}>{theirs.value ? 'Save mine in place of theirs' : 'Save'}</button>
         {theirs.value && plainTextOf(theirs.value.content) !== undefined && (
-          <button type="button" onClick$={() => { text.value = plainTextOf(theirs.value!.content) ?? ''; }}>Go on from theirs</button>
+          <button
+            type="button"
+            onClick$={() => {
+              text.value = plainTextOf(theirs.value!.content) ?? '';
+              file.value = undefined;
+              chooser.value++; // an empty one
+            }}
+          >
+            Go on from theirs
+          </button>
         )}
         <button type="button" onClick$={onCancel$}>Cancel</button>
       </footer>

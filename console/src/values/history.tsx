@@ -1,10 +1,11 @@
-import { $, component$, useSignal, type QRL } from '@builder.io/qwik';
+import { $, component$, useSignal, useTask$, type QRL } from '@builder.io/qwik';
 import { failureOf, type Failure } from '~/api/failure';
 import type { ValueHistory, ValueLine } from '~/gen/proto/script/v1/script_pb';
 import { DiffView } from '~/release/view';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
 import { pretty } from '~/ui/json';
@@ -27,15 +28,25 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
   const { tenant, key, lines } = history;
   const compared = useSignal<Compared>();
   const failure = useSignal<Failure>();
+  const wanted = useSignal(0n);
   const rolling = useSignal(false);
   const target = useSignal(0n);
-  const present = lines[0]?.version ?? 0n;
+  const current = lines[0]?.version ?? 0n;
   const revision = lines[0]?.revision ?? 0n;
+
+  useTask$(({ track }) => {
+    track(() => history);
+    compared.value = undefined; // It is not about the present content any more.
+  });
 
   const compare = $(async (version: bigint) => {
     failure.value = compared.value = undefined;
+    wanted.value = version;
     try {
       const [then, now] = await Promise.all([read(tenant, key, version), read(tenant, key)]);
+      if (wanted.value !== version) {
+        return; // The person compares another one by now.
+      }
       const before = then && readable(then.content);
       const after = now ? readable(now.content) : '';
       if (before === undefined || after === undefined) {
@@ -48,6 +59,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
     }
   });
 
+  const shown = present(compared.value);
   return (
     <section aria-labelledby="history">
       <h2 id="history">History</h2>
@@ -68,7 +80,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
                 <td class="number">{l.version > 0n ? bytes(l.size) : ''}</td>
                 <td>{plain(l.author)}</td>
                 <td class="wrap">{plain(l.note)}</td>
-                <td>{isOlder(l, present) && (
+                <td>{isOlder(l, current) && (
                   <span class="tags">
                     <button type="button" onClick$={() => compare(l.version)}>Compare<span class="hear"> version {String(l.version)}</span></button>
                     <button type="button" onClick$={() => { target.value = l.version; rolling.value = true; }}>Roll back<span class="hear"> to version {String(l.version)}</span></button>
@@ -80,10 +92,10 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
         </table>
       </div>
       <Problem failure={failure.value} />
-      {compared.value && (
+      {shown && (
         <>
-          <h3>From version {String(compared.value.version)} to {present > 0n ? 'now' : 'nothing'}</h3>
-          <DiffView before={compared.value.before} after={compared.value.now} label={`From version ${compared.value.version} to now`} />
+          <h3>From version {String(shown.version)} to {current > 0n ? 'now' : 'nothing'}</h3>
+          <DiffView before={shown.before} after={shown.now} label={`From version ${shown.version} to now`} />
         </>
       )}
       <Confirm open={rolling} title={`Roll ${key} back`} action="Roll back" reason onConfirm$={async (why) => {
@@ -96,7 +108,7 @@ export const History = component$<Props>(({ history, onChanged$ }) => {
   );
 });
 
-const isOlder = (l: ValueLine, present: bigint): boolean => l.version > 0n && l.version !== present;
+const isOlder = (l: ValueLine, current: bigint): boolean => l.version > 0n && l.version !== current;
 
 function readable(content: Uint8Array): string | undefined {
   const c = contentOf(content);

@@ -7,6 +7,7 @@ import { hrefWith } from '~/shell/query';
 import { Confirm } from '~/ui/confirm';
 import { bytes } from '~/ui/number';
 import { plain } from '~/ui/plain';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
 import { Editor } from './editor';
@@ -52,6 +53,7 @@ export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, 
     }
   });
 
+  const shown = present(content.value);
   const last = history.value?.lines[0];
   const gone = last !== undefined && last.version === 0n;
   return (
@@ -79,7 +81,7 @@ export const OneValue = component$<{ tenant: string; name: string }>(({ tenant, 
           <span class="faint">{plain(last.change)} by {plain(last.author)}, <Time at={last.time} /></span>
         </p>
       )}
-      {content.value && !editing.value && <Shown content={content.value.content} />}
+      {shown && !editing.value && <Shown content={shown.content} />}
       {content.value && editing.value && (
         <Editor tenant={tenant} base={content.value} onSaved$={() => done(`${name} is saved.`)} onCancel$={() => { editing.value = false; content.value = undefined; }} />
       )}

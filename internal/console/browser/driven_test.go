@@ -96,6 +96,8 @@ func TestYAMLWithProblems(t *testing.T) {
 	p.See("is not YAML")
 	p.See("Version 1 with changes")
 	p.Miss("The registry finds no problem.")
+	p.Click("button", "Run")
+	p.See("does not have the text of “YAML” yet")
 	p.Click("button", "Publish…")
 	p.See("does not have the text of “YAML”")
 	p.Wait("a publish that is disabled", "document.querySelector('dialog[open] [type=submit]').disabled")

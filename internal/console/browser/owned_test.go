@@ -30,6 +30,8 @@ func TestOwned(t *testing.T) {
 	p.See("with changes that are not published")
 	p.Click("button", "Show the YAML")
 	p.Wait("the YAML with the change", "/kind: Script[^]*-- mine/.test(document.querySelector('[aria-label=\"YAML of the draft\"]')?.value)")
+	p.Replace("Source of acme/route", router+"\n-- mine, too\n")
+	p.Wait("no YAML of the draft before", "!document.querySelector('[aria-label=\"YAML of the draft\"]')")
 	p.Click("button", "Publish…")
 	p.See(`belongs to "script/default/route"`)
 	if got := w.source(t, "route"); got != router {

@@ -103,6 +103,10 @@ func (p *Page) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		p.errors = append(p.errors, (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" { // as the framework reports what fails while it renders
+			p.errors = append(p.errors, textOf(e.Args))
+		}
 	case *cdplog.EventEntryAdded:
 		// A request that fails is an answer like another: pages show it.
 		if e.Entry.Level == cdplog.EntryLevelError && e.Entry.Source != cdplog.EntrySourceNetwork {
@@ -113,6 +117,19 @@ func (p *Page) listen(event any) {
 	case *network.EventLoadingFinished:
 		p.weights[p.loaded[e.RequestID]] += e.EncodedDataLength
 	}
+}
+
+// textOf is what the console of a browser shows of the arguments.
+func textOf(args []*runtime.RemoteObject) string {
+	var all []string
+	for _, a := range args {
+		if a.Description != "" {
+			all = append(all, a.Description)
+		} else {
+			all = append(all, string(a.Value))
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // Forgive returns the errors so far, and forgets them.

@@ -10,6 +10,7 @@ import { useStatus } from '~/script/status';
 import { Link } from '~/shell/link';
 import { useUrl } from '~/shell/url';
 import { plain } from '~/ui/plain';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 
 export default component$(() => {
@@ -19,6 +20,8 @@ export default component$(() => {
   const failure = useSignal<Failure>();
   const name = nameOf(url.value);
   const full = `${name.tenant}/${name.name}`;
+  // After a navigation, the page still has what it opened before for a moment.
+  const own = present(opened.value?.base.tenant === name.tenant && opened.value.base.name === name.name ? opened.value : undefined);
 
   useVisibleTask$(
     async ({ track, cleanup }) => {
@@ -52,7 +55,7 @@ export default component$(() => {
       {url.value && !name.name && <Unnamed />}
       <Problem failure={failure.value} />
       {failure.value?.kind === 'NOTFOUND' && <p><Link class="button" href={`/script/new/?name=${encodeURIComponent(full)}`}>Write {full}</Link></p>}
-      {opened.value ? <Workbench key={full} opened={opened.value} script={script} /> : name.name && !failure.value && <div class="bench loading" aria-busy="true"></div>}
+      {own ? <Workbench key={full} opened={own} script={script} /> : name.name && !failure.value && <div class="bench loading" aria-busy="true"></div>}
     </>
   );
 });

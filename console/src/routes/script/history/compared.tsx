@@ -5,6 +5,7 @@ import { Comparison } from '~/release/comparison';
 import { editionOf } from '~/release/edition';
 import type { Name } from '~/script/name';
 import { QueryLink } from '~/shell/link';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 import { selectionOf, type Selection } from './selection';
 
@@ -23,10 +24,11 @@ export const Compared = component$<Props>(({ name, release, url }) => {
     $(async ({ name, a, b }: Selection & { name: Name }, signal: AbortSignal) => {
       // The rollout is not part of a version, so both are read without one.
       const [before, after] = await Promise.all([editionOf(name, a, undefined, signal), editionOf(name, b, undefined, signal)]);
-      return { before, after };
+      return { a, b, before, after };
     }),
   );
 
+  const shown = present(editions.value?.a === a && editions.value.b === b ? editions.value : undefined);
   return (
     <section aria-labelledby="compared" class="card">
       <div class="head">
@@ -38,7 +40,7 @@ export const Compared = component$<Props>(({ name, release, url }) => {
         </div>
       </div>
       <Problem failure={failure.value} />
-      {editions.value ? <Comparison before={editions.value.before} after={editions.value.after} split={split} /> : <p class="empty">Loading…</p>}
+      {shown ? <Comparison before={shown.before} after={shown.after} split={split} /> : <p class="empty">Loading…</p>}
       <p class="faint">The rollout plan belongs to the script, not to a version. The list below shows a change of it as “configure” or “publish”.</p>
     </section>
   );

@@ -6,6 +6,7 @@ import { ownerText } from '~/release/owner';
 import { useRecord } from '~/script/record';
 import { useStatus } from '~/script/status';
 import { useUrl } from '~/shell/url';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 import { Time } from '~/ui/time';
 import { Changes } from './changes';
@@ -17,7 +18,8 @@ export default component$(() => {
   const { script, live } = useStatus(url);
   const { record, failure } = useRecord(url, script, live);
   const name = nameOf(url.value);
-  const release = record.value?.release;
+  const found = present(record.value);
+  const release = found?.release;
   const hold = release?.hold;
   return (
     <>
@@ -31,12 +33,12 @@ export default component$(() => {
           until somebody releases the hold.
         </p>
       )}
-      {record.value && !release && <p class="notice warn">The script is deleted. Its history is still here. Publish a script with this name to start again.</p>}
-      {record.value ? (
+      {found && !release && <p class="notice warn">The script is deleted. Its history is still here. Publish a script with this name to start again.</p>}
+      {found ? (
         <>
-          {release && <Versions name={name} release={release} history={record.value.history} url={url} />}
+          {release && <Versions name={name} release={release} history={found.history} url={url} />}
           {release && release.retained.length > 1 && <Compared name={name} release={release} url={url} />}
-          <Changes history={record.value.history} />
+          <Changes history={found.history} />
         </>
       ) : (
         !failure.value && <p class="empty" role="status">Loading the history…</p>

@@ -2,6 +2,7 @@ import { $, component$, useSignal, useVisibleTask$ } from '@builder.io/qwik';
 import { type DocumentHead } from '@builder.io/qwik-city';
 import { create } from '@bufbuild/protobuf';
 import { bytesOf } from '~/ui/bytes';
+import { keptDraft } from '~/editor/kept';
 import { begin, type Opened } from '~/editor/open';
 import { fill, templates } from '~/editor/templates';
 import { Workbench } from '~/editor/workbench';
@@ -34,6 +35,11 @@ export default component$(() => {
     const fields = fieldsOf(form);
     tenant.value = fields['tenant'] ?? '';
     name.value = fields['name'] ?? '';
+    const before = keptDraft(`${tenant.value}/${name.value}`);
+    if (before) { // The person was on another page meanwhile.
+      opened.value = before;
+      return;
+    }
     const t = templates.find((t) => t.id === fields['template']) ?? templates[0]!;
     const settings = create(SettingsSchema, { config: bytesOf(t.config), library: t.library ?? false });
     opened.value = begin(

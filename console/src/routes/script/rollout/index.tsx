@@ -14,6 +14,7 @@ import { Header, Unnamed } from '~/script/header';
 import { nameOf } from '~/script/name';
 import { useRecord } from '~/script/record';
 import { useUrl } from '~/shell/url';
+import { present } from '~/ui/present';
 import { Problem } from '~/ui/problem';
 
 export default component$(() => {
@@ -22,31 +23,33 @@ export default component$(() => {
   const status = useComputed$(() => message.value?.status?.scripts[0]);
   const { record, failure } = useRecord(url, status, live);
   const name = nameOf(url.value);
-  const release = status.value?.release;
+  const shown = present(message.value);
+  const now = present(status.value);
+  const release = now?.release;
   const candidate = release?.candidate;
-  const history = record.value?.history;
+  const history = present(record.value?.history);
   return (
     <>
       <Header name={name} tab="rollout/" status={status.value} live={live.value} />
       {url.value && !name.name && <Unnamed />}
       <Problem failure={failure.value} />
-      {name.name && !status.value && <p class="empty" role="status">{live.value.state === 'stale' ? live.value.why : 'Asking the registry…'}</p>}
-      {status.value && release?.deleted && <p class="notice warn">The script is deleted.</p>}
-      {status.value && release && candidate && (
+      {name.name && !now && <p class="empty" role="status">{live.value.state === 'stale' ? live.value.why : 'Asking the registry…'}</p>}
+      {now && release?.deleted && <p class="notice warn">The script is deleted.</p>}
+      {now && release && candidate && (
         <>
-          <Outcome status={status.value} />
+          <Outcome status={now} />
           <div class="columns">
-            <Stepper status={status.value} />
+            <Stepper status={now} />
             <div>
-              <Tests status={status.value} />
-              {(candidate.step > 0 || candidate.calls > 0n) && <Figures message={message.value!} />}
+              <Tests status={now} />
+              {(candidate.step > 0 || candidate.calls > 0n) && shown && <Figures message={shown} />}
             </div>
           </div>
-          {planOf(release)?.steps[candidate.step - 1]?.shadow && <Shadow name={name} calls={status.value.trials?.shadow} />}
+          {planOf(release)?.steps[candidate.step - 1]?.shadow && <Shadow name={name} calls={now.trials?.shadow} />}
         </>
       )}
-      {status.value && !candidate && !release?.deleted && <Idle status={status.value} history={history} />}
-      {message.value && !release?.deleted && <Nodes message={message.value} url={url} />}
+      {now && !candidate && !release?.deleted && <Idle status={now} history={history} />}
+      {shown && !release?.deleted && <Nodes message={shown} url={url} />}
       {history && <Decisions history={history} version={candidate?.version} />}
     </>
   );
