@@ -223,9 +223,7 @@ func TestEnginesInATenantsProcess(t *testing.T) {
 		defer client.Close()
 		own = append(own, client)
 	}
-	if n := freeze(t); n < agents {
-		t.Fatalf("%d processes of tenants, want one on each of %d agents", n, agents)
-	}
+	freeze(t, agents)
 	defer thaw(t)
 	for i, client := range own {
 		stopped, cancel := context.WithTimeout(ctx, 200*time.Millisecond)

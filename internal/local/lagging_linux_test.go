@@ -39,16 +39,14 @@ func TestALaggingProcessIsNotConverged(t *testing.T) {
 		}
 	}
 
-	if n := freeze(t); n < agents {
-		t.Fatalf("%d processes of tenants, want one on each of %d agents", n, agents)
-	}
+	freeze(t, agents)
 	defer thaw(t)
 	revision := s.publish(2).Release.Revision
 	s.status(func(st *registryclient.ScriptStatus) bool {
 		if st.Release.Revision == revision && st.Converged {
 			t.Fatalf("while the processes lag: %+v", st)
 		}
-		freeze(t) // in time, the agents start others
+		freeze(t, 0) // in time, the agents kill these and start others
 		return st.Lagging == agents && st.Active == 0 && st.Failed == 0 && st.SlowestAgent == "agent-1"
 	})
 	cart := script.Name{Tenant: "shop", Script: "cart"}
@@ -57,6 +55,14 @@ func TestALaggingProcessIsNotConverged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.convergeOf(cart, other.Release.Revision)
+	status, err := s.registry.Status(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// By now an agent may have replaced its process: then it is active, and no longer lags.
+	if one := status.Scripts[0]; one.Release.Revision != revision || one.Failed != 0 || one.Active+one.Lagging != agents || one.Converged != (one.Active == agents) {
+		t.Errorf("while the processes lag and another change converges: %+v", one)
+	}
 
 	thaw(t)
 	s.converge(revision)
@@ -90,20 +96,22 @@ func workers(t *testing.T) (pids []int) {
 	return pids
 }
 
-// freeze stops the processes of tenants, and returns how many there are. A process has stopped when each of its threads has: until then,
-// one of them may answer a call.
-func freeze(t *testing.T) int {
+// freeze stops the processes of tenants, of which there must be so many at least. A process has stopped when each of its threads has:
+// until then, one of them may answer a call.
+func freeze(t *testing.T, least int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pids := workers(t)
+	if len(pids) < least {
+		t.Fatalf("%d processes of tenants, want one on each of %d agents", len(pids), least)
+	}
 	signal(t, pids, syscall.SIGSTOP)
 	for _, pid := range pids {
 		if !eventually(ctx, func() bool { return stopped(t, pid) }) {
 			t.Fatalf("process %d does not stop", pid)
 		}
 	}
-	return len(pids)
 }
 
 func thaw(t *testing.T) {

@@ -241,11 +241,10 @@ func (s *stack) evaluated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expected := []string{
-		"ScriptoriumCandidateFailed", "ScriptoriumScriptErrors", "ScriptoriumOperatorBlind",
-		// These look at the machine: its disk, and how busy it is.
-		"ScriptoriumAgentDiskFull", "ScriptoriumEtcdSlow", "ScriptoriumConvergenceSlow", "ScriptoriumConvergenceDegraded", "ScriptoriumRegistryWithoutLeader",
-	}
+	// The disk is the machine's.
+	expected := []string{"ScriptoriumCandidateFailed", "ScriptoriumScriptErrors", "ScriptoriumOperatorBlind", "ScriptoriumAgentDiskFull"}
+	// A busy machine makes these pending for a moment. They fire after minutes.
+	passing := []string{"ScriptoriumEtcdSlow", "ScriptoriumConvergenceSlow", "ScriptoriumConvergenceDegraded", "ScriptoriumRegistryWithoutLeader"}
 	n := 0
 	for _, g := range result.Groups {
 		for _, rule := range g.Rules {
@@ -259,7 +258,8 @@ func (s *stack) evaluated(t *testing.T) {
 				if r.Health != v1.RuleHealthGood {
 					t.Errorf("%s: %s %s", r.Name, r.Health, r.LastError)
 				}
-				if r.State != "inactive" && !slices.Contains(expected, r.Name) {
+				passes := r.State == "pending" && slices.Contains(passing, r.Name)
+				if r.State != "inactive" && !passes && !slices.Contains(expected, r.Name) {
 					t.Errorf("%s is %s: %v", r.Name, r.State, r.Alerts)
 				}
 			}
