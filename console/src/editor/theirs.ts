@@ -24,6 +24,9 @@ export function useTheirs(
     const busy = track(() => publishing.value);
     const { draft } = bench;
     const news = newsOf(draft.value, seen.value, now);
+    if (news === 'none') {
+      theirs.value = '';
+    }
     if (!now || busy || news === 'none' || isNew(draft.value)) {
       return;
     }

@@ -57,10 +57,15 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     bench.edition.value++;
   });
 
-  const reload = $(async (version?: bigint) => {
+  /** reload drops the draft for the newest version, but not what the person types before the answer. */
+  const reload = $(async () => {
+    const before = bench.draft.value.request;
     try {
       const { tenant, name } = bench.base.value;
-      await take(await open({ tenant, name }, version));
+      const now = await open({ tenant, name });
+      if (bench.draft.value.request === before) {
+        await take(now);
+      }
     } catch (e) {
       said.value = text(failureOf(e));
     }
@@ -85,7 +90,7 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     const { request } = bench.draft.value;
     const dirty = differs(request, sent);
     const what = r.changed ? `Version ${r.version?.number} is published.` : 'The registry has all of this already.';
-    if (isNew(bench.draft.value) && !dirty) {
+    if (isNew(bench.draft.value) && !dirty && location.pathname !== '/script/') { // A script that was deleted is on its own page already.
       forget(name);
       await navigate(scriptHref(`${request.tenant}/${request.name}`));
       return;
@@ -100,12 +105,15 @@ export const Workbench = component$<Props>(({ opened, script }) => {
     said.value = what;
   });
 
+  /** onMerged closes the dialog once it has what it needs: after an error, the person's choices are still there. */
   const onMerged = $(async (request: PublishRequest, revision: bigint) => {
     if (revision === 0n) { // The script is gone: the next publish creates it.
+      publishing.value = false;
       await take(begin(request));
       return;
     }
     const now = await open({ tenant: request.tenant, name: request.name });
+    publishing.value = false;
     bench.base.value = now.base;
     seen.value = now.release;
     bench.draft.value = { ...now.draft, baseRevision: revision };

@@ -8,8 +8,9 @@ export async function setEnabled(name: Name, enabled: boolean, note: string, for
   await registry().setEnabled({ ...name, enabled, force, ...(await signed(note)) });
 }
 
-export async function rollBack(name: Name, version: bigint, note: string): Promise<void> {
-  await registry().rollback({ ...name, version, ...(await signed(note)) });
+/** rollBack with a revision fails if the script has another one by now. */
+export async function rollBack(name: Name, version: bigint, note: string, expectedRevision = 0n): Promise<void> {
+  await registry().rollback({ ...name, version, expectedRevision, ...(await signed(note)) });
 }
 
 /** hold keeps the script at a version, which goes live if it is not. */

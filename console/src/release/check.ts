@@ -3,7 +3,7 @@ import { registry } from '~/api/client';
 import { expecting } from '~/api/expect';
 import { failureOf, type Failure } from '~/api/failure';
 import type { Draft } from '~/editor/draft';
-import { PublishRequestSchema, type PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
+import { PublishRequestSchema, type PublishRequest, type PublishResponse } from '~/gen/proto/registry/v1/registry_pb';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { isBySystem } from './change';
 import { changesSince, releaseOf } from './conflict';
@@ -12,6 +12,8 @@ import { signed } from './write';
 
 /** Checked is the registry's answer about a draft, before it is published. */
 export interface Checked {
+  /** What was checked. */
+  request: PublishRequest;
   /** The revision of the release that the draft is checked against. */
   revision: bigint;
   release: Release | undefined;
@@ -42,7 +44,7 @@ export async function check(draft: Draft, signal: AbortSignal): Promise<Checked>
   const active = release?.active ? await editionOf(name, 0n, release, signal) : nothing();
   active.title = release?.active ? `version ${release.active.number}, which is active` : active.title;
   const revision = release?.revision ?? 0n;
-  const checked: Checked = { revision, release, active, mine: draftEdition(draft.request, release && active), would: undefined, failure: undefined, conflict: false };
+  const checked: Checked = { request: draft.request, revision, release, active, mine: draftEdition(draft.request, release && active), would: undefined, failure: undefined, conflict: false };
   if (!release) {
     const { engine, entrypoint } = checked.mine.settings;
     active.settings = { ...(engine && { engine }), ...(entrypoint && { entrypoint }) };

@@ -7,7 +7,7 @@ import { SourceConflicts } from './sourceconflicts';
 
 interface Props {
   conflict: Conflict;
-  onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
+  onMerged$: QRL<(request: PublishRequest, revision: bigint) => Promise<void>>;
   onCancel$: QRL<() => void>;
 }
 
@@ -19,6 +19,7 @@ export const ConflictView = component$<Props>(({ conflict, onMerged$, onCancel$ 
   const finish = $(async () => {
     done.value = true;
     await onMerged$(requestOf(conflict, choices), conflict.release?.revision ?? 0n);
+    done.value = false;
   });
   return (
     <div class="conflict">

@@ -24,8 +24,8 @@ interface Props {
   unfinished: Signal<string>;
   onDrop$: QRL<() => void>;
   onPublished$: Published;
-  /** Somebody else changed the script: request has both changes, and revision is the release that it was merged with. */
-  onMerged$: QRL<(request: PublishRequest, revision: bigint) => void>;
+  /** Somebody else changed the script: request has both changes, and revision is the release that it was merged with. It closes the dialog. */
+  onMerged$: QRL<(request: PublishRequest, revision: bigint) => Promise<void>>;
 }
 
 /** PublishDialog publishes a draft. First it shows what changes, and whether the registry accepts it. */
@@ -34,6 +34,7 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
   const checked = useSignal<Checked>();
   const conflict = useSignal<Conflict>();
   const failure = useSignal<Failure>();
+  const again = useSignal(0); // grows when the draft has to be checked once more
 
   const load = $(async (signal: AbortSignal) => {
     const sent = unansweredOf(draft.value.request);
@@ -64,6 +65,7 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
     checked.value = conflict.value = failure.value = undefined;
     const shown = track(() => open.value) && !track(() => unfinished.value);
     track(() => draft.value.request);
+    track(() => again.value);
     if (!shown) {
       return;
     }
@@ -85,8 +87,11 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
           conflict={conflict.value}
           onCancel$={() => { open.value = false; }}
           onMerged$={async (request, revision) => {
-            open.value = false;
-            await onMerged$(request, revision);
+            try {
+              await onMerged$(request, revision);
+            } catch (e) {
+              failure.value = failureOf(e);
+            }
           }}
         />
       )}
@@ -98,7 +103,7 @@ export const PublishDialog = component$<Props>(({ open, draft, unfinished, onDro
             <button type="button" onClick$={onDrop$}>Drop it</button>
           </p>
         )}
-        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => load(AbortSignal.timeout(30_000))} />
+        <PublishForm draft={draft} checked={checked.value} open={open} onPublished$={finish} onConflict$={() => { again.value++; }} />
       </div>
       <Problem failure={failure.value} />
     </Modal>
@@ -134,7 +139,7 @@ interface FormProps {
   checked: Checked | undefined;
   open: Signal<boolean>;
   onPublished$: Published;
-  onConflict$: QRL<() => Promise<void>>;
+  onConflict$: QRL<() => void>;
 }
 
 const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$, onConflict$ }) => {
@@ -147,7 +152,7 @@ const PublishForm = component$<FormProps>(({ draft, checked, open, onPublished$,
   });
 
   const submit = $(async (_: Event, form: HTMLFormElement) => {
-    if (busy.value || !checked) {
+    if (busy.value || checked?.request !== draft.value.request) { // The person publishes what they saw.
       return;
     }
     busy.value = true;

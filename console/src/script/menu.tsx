@@ -1,6 +1,7 @@
 import { $, component$, useSignal, type Signal } from '@builder.io/qwik';
 import type { Release } from '~/gen/proto/script/v1/script_pb';
 import { hold, releaseHold, remove, rollBack } from '~/release/actions';
+import { releaseOf } from '~/release/conflict';
 import { PastOwner } from '~/release/pastowner';
 import { Confirm } from '~/ui/confirm';
 import type { Name } from './name';
@@ -47,10 +48,11 @@ export const Menu = component$<Props>(({ name, release }) => {
         </div>
       </details>
       <Confirm open={rollback} title={`Roll back ${release.tenant}/${release.name}`} action="Roll back" danger reason onConfirm$={async (why) => {
-        if (versionsOf(release) !== seen.value) {
+        const now = await releaseOf(name, AbortSignal.timeout(30_000)); // The page can be stale.
+        if (!now || versionsOf(now) !== seen.value) {
           throw new Error('The script has other versions by now. Cancel, and look at them first.');
         }
-        await rollBack(name, 0n, why);
+        await rollBack(name, 0n, why, now.revision);
       }}>
         <p>{rollbackText(release)}</p>
         <p class="faint">To go back to another version, choose it in the history.</p>

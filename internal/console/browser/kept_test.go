@@ -110,6 +110,111 @@ func TestActionsBelowAChange(t *testing.T) {
 	w.live(t, "route", 3)
 }
 
+// TestRollbackOfAStalePage checks the same of a page that does not know the newest version.
+func TestRollbackOfAStalePage(t *testing.T) {
+	w := start(t, 1)
+	for _, version := range []string{"one", "two"} {
+		w.publish(t, "route", "-- "+version+"\n"+router)
+	}
+	p := w.open(t, "/script/?name=acme/route")
+	p.See("Live")
+	p.Click("button", "Actions")
+	p.Click("button", "Roll back…")
+	p.See("live before version 2")
+	hide(p)
+	w.publish(t, "route", "-- three\n"+router)
+	p.Fill("Reason", "two is bad")
+	p.Click("button", "Roll back")
+	p.See("The script has other versions by now.")
+	if got := w.source(t, "route"); got != "-- three\n"+router+"\n" {
+		t.Errorf("the active version is\n%s", got)
+	}
+}
+
+// TestDeletedMeanwhile publishes a script again that somebody deleted below the editor, and goes on with it.
+func TestDeletedMeanwhile(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme/route")
+	p.See("The registry finds no problem.")
+	p.Replace("Source of acme/route", "-- mine\n"+router)
+	p.See("Version 1 with changes")
+	if _, err := w.Registry.Delete(t.Context(), script.Name{Tenant: "acme", Script: "route"}, registryclient.Write{Author: "bo", Note: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+	p.See("was deleted")
+	p.Click("button", "Publish…")
+	p.See("The script was deleted after you began")
+	p.Click("button", "Continue")
+	p.See("A new script. It is not published yet.")
+	publishDraft(p, "It is needed")
+	p.See("Version 2 is published.")
+	p.Miss("was deleted")
+	p.Replace("Source of acme/route", "-- mine again\n"+router)
+	p.See("Version 2 with changes")
+	publishDraft(p, "More")
+	p.See("Version 3 is published.")
+}
+
+// TestMergeWithoutRegistry checks that the choices in a conflict are still there after an error.
+func TestMergeWithoutRegistry(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme/route")
+	p.See("The registry finds no problem.")
+	p.Replace("Source of acme/route", "-- mine\n"+router+"\n")
+	p.See("Version 1 with changes")
+	w.publish(t, "route", router+"\n-- theirs")
+	p.See("acme/route changed: version 2")
+	p.Click("button", "Publish…")
+	p.See("both are taken")
+	if err := w.Stack.StopRegistry(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.See("Stale since")
+	p.Click("button", "Continue")
+	p.Wait("why it cannot continue", "document.querySelector('dialog[open] .error')?.innerText.length > 10")
+	if err := w.Stack.StartRegistry(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.See("Live")
+	p.Click("button", "Continue")
+	p.See("Version 2 with changes")
+	publishDraft(p, "Both")
+	p.See("Version 3 is published.")
+}
+
+// TestLateConflict checks that an answer about an older draft does not come between a person and the present one.
+func TestLateConflict(t *testing.T) {
+	w := start(t, 1)
+	w.publish(t, "route", router)
+	p := w.open(t, "/script/?name=acme/route")
+	p.See("The registry finds no problem.")
+	p.Replace("Source of acme/route", "-- old\n"+router)
+	p.See("Version 1 with changes")
+	p.Click("button", "Publish…")
+	p.See("✓ The registry accepts it.")
+	w.publish(t, "route", "-- theirs\n"+router)
+	intercept(p, `String(url).endsWith('/History') && !window.held`, "window.held = true; await answers; window.late = true")
+	p.Click("button", "Publish")
+	p.Wait("the answer that is held", "window.held")
+	p.Click("button", "Cancel")
+	p.Click("button", "Drop my changes")
+	p.See("Version 2.")
+	p.Replace("Source of acme/route", "-- newest\n"+router)
+	p.See("Version 2 with changes")
+	p.Click("button", "Publish…")
+	p.See("✓ The registry accepts it.")
+	p.Eval("allow(), 1", new(int))
+	p.Wait("the late answer", "window.late")
+	p.Fill("What changes, and why?", "Go on")
+	p.Click("button", "Publish")
+	p.See("Version 3 is published.")
+	if got := w.source(t, "route"); got != "-- newest\n"+router {
+		t.Errorf("version 3 is\n%s", got)
+	}
+}
+
 // TestValueHistory checks that a comparison ends when the value changes.
 func TestValueHistory(t *testing.T) {
 	w := start(t, 1)

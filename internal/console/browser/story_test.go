@@ -190,17 +190,21 @@ func TestRegistryRestarts(t *testing.T) {
 	}
 }
 
+// hide hides the page, which has no stream from then on, and shows what it had.
+func hide(p *browser.Page) {
+	p.Eval("Object.defineProperty(document, 'hidden', { value: true, configurable: true }) && document.dispatchEvent(new Event('visibilitychange'))", new(bool))
+	p.See("Connecting")
+}
+
 // TestHiddenPage checks that a page has no stream while nobody sees it: a browser has few connections for all tabs.
 func TestHiddenPage(t *testing.T) {
 	w := start(t, 1)
 	w.publish(t, "route", router)
 	p := w.open(t, "/script/?name=acme%2Froute")
 	p.See("Live")
-	const tell = "document.dispatchEvent(new Event('visibilitychange'))"
-	p.Eval("Object.defineProperty(document, 'hidden', { value: true, configurable: true }) && "+tell, new(bool))
-	p.See("Connecting")
+	hide(p)
 	w.publish(t, "route", "-- another one\n"+router)
-	p.Eval("delete document.hidden && "+tell, new(bool))
+	p.Eval("delete document.hidden && document.dispatchEvent(new Event('visibilitychange'))", new(bool))
 	p.See("Live")
 	p.See("version 2")
 }
